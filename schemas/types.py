@@ -1,0 +1,136 @@
+"""The field types that every contract model is built from.
+
+A model field is plain data: ``str``, ``int``, ``bool``, ``float``, lists and nested records. Two types need care and
+live here once: instants (:data:`Instant`) and open enumerations (:func:`open_enum`). Everything derived from the models
+(Avro, JSON Schema, column comments) reads the markers defined here and nothing else.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ONE_MICROSECOND = timedelta(microseconds=1)
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+# What ClickHouse's DateTime64(6) can hold without loss; an instant outside would be stored as another one.
+EARLIEST = (datetime(1900, 1, 1, tzinfo=UTC) - EPOCH) // ONE_MICROSECOND
+LATEST = (datetime(2262, 4, 11, tzinfo=UTC) - EPOCH) // ONE_MICROSECOND
+
+_ISO_8601 = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.*", re.ASCII | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class InstantMarker:
+    """Marks a field as an instant: microseconds since 1970-01-01T00:00Z."""
+
+
+@dataclass(frozen=True)
+class EnumMarker:
+    """Marks a field as an open enumeration and carries its Avro name, symbols and default symbol."""
+
+    name: str
+    symbols: tuple[str, ...]
+    default: str
+
+
+@dataclass(frozen=True)
+class ProseMarker:
+    """Marks text meant for people: stored and shown, never read by the classifier, outside ``evidence_digest``."""
+
+
+def to_micros(moment: datetime) -> int:
+    """Aware datetime to microseconds since the epoch. Raises ValueError for a naive one."""
+    if moment.tzinfo is None:
+        raise ValueError("a time without an offset names no instant")
+    return (moment - EPOCH) // ONE_MICROSECOND
+
+
+def to_iso(micros: int) -> str:
+    """Microseconds since the epoch to ISO 8601 in UTC, always with six fractional digits and ``Z``."""
+    return (EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%S.%fZ").zfill(27)
+
+
+def check_range(micros: int) -> int:
+    """Return ``micros`` if the store can hold it, else raise the pydantic error ``time_out_of_range``."""
+    if not EARLIEST <= micros <= LATEST:
+        raise PydanticCustomError("time_out_of_range", "the time must lie between 1900-01-01 and 2262-04-11")
+    return micros
+
+
+def _parse_instant(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return check_range(value)
+    if isinstance(value, datetime):
+        return check_range(to_micros(value))
+    if not isinstance(value, str) or not _ISO_8601.fullmatch(value):
+        raise PydanticCustomError("bad_time", "the time must be ISO 8601 in UTC, such as 2026-11-30T08:00:00Z")
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise PydanticCustomError("bad_time", "the time is not a valid ISO 8601 date and time") from None
+    if moment.tzinfo is None:
+        raise PydanticCustomError("naive_time", "the time has no UTC offset; end it with Z")
+    try:
+        return check_range(to_micros(moment))
+    except OverflowError:
+        raise PydanticCustomError("time_out_of_range", "the time must lie between 1900-01-01 and 2262-04-11") from None
+
+
+Instant = Annotated[
+    int,
+    BeforeValidator(_parse_instant),
+    PlainSerializer(to_iso, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+    InstantMarker(),
+]
+"""Microseconds since the epoch in memory and in Avro, ISO 8601 UTC in JSON."""
+
+Long = Annotated[int, Field(ge=INT64_MIN, le=INT64_MAX)]
+"""A 64-bit signed integer, Avro ``long``."""
+
+Prose = Annotated[str, ProseMarker()]
+
+
+def open_enum(name: str, *symbols: str, default: str = "unknown") -> Any:
+    """The type of an open enumeration: a string that is one of ``symbols``; any other string becomes ``default``.
+
+    Unknown values are never refused, so that a newer producer does not stop the stream, and never become a good
+    outcome, because every ``default`` is the symbol that promises least.
+    """
+    known = frozenset((*symbols, default))
+    ordered = symbols if default in symbols else (*symbols, default)
+
+    def to_symbol(value: Any) -> Any:
+        return value if not isinstance(value, str) or value in known else default
+
+    return Annotated[
+        str,
+        BeforeValidator(to_symbol),
+        WithJsonSchema({"type": "string", "enum": list(ordered)}),
+        EnumMarker(name, ordered, default),
+    ]
+
+
+def _none_to_list(value: Any) -> Any:
+    return [] if value is None else value
+
+
+def list_of(item: Any) -> Any:
+    """A list field: absent and ``null`` mean empty."""
+    return Annotated[list[item], BeforeValidator(_none_to_list), Field(default_factory=list)]
+
+
+class Record(BaseModel):
+    """Base of all contract models: strict types, no NaN, unknown fields kept apart by the reader."""
+
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False, frozen=True, protected_namespaces=())
+
+
+RecordType = type[Record]
+FieldVisitor = Callable[[str, Any], None]
