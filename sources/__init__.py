@@ -1,0 +1,1 @@
+"""Foreign formats of agent runs, read into terminal events and companions."""
