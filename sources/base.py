@@ -264,6 +264,19 @@ class Node:
         return node.value if node.value is None or isinstance(node.value, bool) else node.fail("expected true or false")
 
 
+def content_text(content: Node) -> str | None:
+    """Return the text of a chat message's content: a string, or the text parts of a list joined by newlines."""
+    if not isinstance(content.value, list):
+        return content.as_text()
+    parts = [part.text("text") for part in content.items() if part.fields().get("type") == "text"]
+    return "\n".join(part for part in parts if part) or None
+
+
+def cost_micros(cost: float | None) -> int | None:
+    """Convert an amount of money, in units of the currency, to millionths of it."""
+    return None if cost is None else round(cost * 1_000_000)
+
+
 def each(nodes: Iterable[Node | MessageError], read: Callable[[Node], Reading]) -> Reading:
     """Read every node; what is wrong with one costs only that one, and what it had already yielded stays."""
     for node in nodes:
