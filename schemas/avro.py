@@ -17,9 +17,17 @@ AvroType = Any
 _PRIMITIVES: dict[Any, str] = {str: "string", int: "long", float: "double", bool: "boolean"}
 
 
-def avro_schema(record: type[Record]) -> AvroType:
-    """The Avro schema of a contract model, each named type defined at its first use."""
-    return _record(record, set())
+def avro_schema(contract: Any) -> AvroType:
+    """The Avro schema of a contract model or of a union of models, each named type defined at its first use.
+
+    Only the outermost records name the namespace: whatever they enclose inherits it.
+    """
+    schema = _type(contract, [], set())
+    return [_in_namespace(branch) for branch in schema] if isinstance(schema, list) else _in_namespace(schema)
+
+
+def _in_namespace(record: dict[str, Any]) -> dict[str, Any]:
+    return {"type": record["type"], "name": record["name"], "namespace": NAMESPACE} | record
 
 
 def _record(record: type[Record], seen: set[str]) -> AvroType:
@@ -27,8 +35,8 @@ def _record(record: type[Record], seen: set[str]) -> AvroType:
         return record.__name__
     seen.add(record.__name__)
     fields = [_field(name, info, seen) for name, info in record.model_fields.items()]
-    schema = {"type": "record", "name": record.__name__, "doc": (record.__doc__ or "").strip().split("\n")[0]}
-    return schema | ({"namespace": NAMESPACE} if len(seen) == 1 else {}) | {"fields": fields}
+    doc = (record.__doc__ or "").strip().split("\n")[0]
+    return {"type": "record", "name": record.__name__, "doc": doc, "fields": fields}
 
 
 def _field(name: str, info: Any, seen: set[str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.events import Identifier
-from schemas.types import Instant, Long, Prose, Record, open_enum
+from schemas.types import Instant, Long, Prose, Record, map_of, open_enum
 
 RecoveryActionKind = open_enum(
     "RecoveryActionKind", "retried", "resubmitted", "approved", "rejected", "overrode", "compensated", "reconciled",
@@ -46,7 +46,7 @@ class LegacyExit(Companion):
     queue: str | None = Field(None, description="queue that it opened a ticket in")
     user_visible: bool | None = Field(None, description="whether the user saw this exit")
     decided_at: Instant | None = Field(None, description="when it decided")
-    extensions: dict[str, str] = Field(default_factory=dict, description="unknown fields, each as JSON text by path")
+    extensions: map_of(str) = Field(description="unknown fields, each as JSON text by path")
 
 
 class RecoveryAction(Companion):
@@ -58,7 +58,7 @@ class RecoveryAction(Companion):
     actor: str | None = Field(None, description="who did it")
     reason: Prose | None = Field(None, description="why, in words")
     at: Instant | None = Field(None, description="when")
-    extensions: dict[str, str] = Field(default_factory=dict, description="unknown fields, each as JSON text by path")
+    extensions: map_of(str) = Field(description="unknown fields, each as JSON text by path")
 
 
 class ReviewEvent(Companion):
@@ -74,7 +74,7 @@ class ReviewEvent(Companion):
     reviewer: str | None = Field(None, description="who")
     deadline: Instant | None = Field(None, description="deadline of the review")
     at: Instant | None = Field(None, description="when")
-    extensions: dict[str, str] = Field(default_factory=dict, description="unknown fields, each as JSON text by path")
+    extensions: map_of(str) = Field(description="unknown fields, each as JSON text by path")
 
 
 class Enrichment(Companion):
@@ -85,7 +85,7 @@ class Enrichment(Companion):
     state: EnrichmentState | None = Field(None, description="what became of it")
     reverses_result: bool | None = Field(None, description="true: the earlier partial would have been different")
     at: Instant | None = Field(None, description="when")
-    extensions: dict[str, str] = Field(default_factory=dict, description="unknown fields, each as JSON text by path")
+    extensions: map_of(str) = Field(description="unknown fields, each as JSON text by path")
 
 
 AnyCompanion = Annotated[LegacyExit | RecoveryAction | ReviewEvent | Enrichment, Field(discriminator="type")]

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.types import Instant, Long, Prose, Record, list_of, open_enum
+from schemas.types import Instant, Long, Prose, Record, list_of, map_of, open_enum
 
 StopClass = open_enum(
     "StopClass", "end", "tool_call", "truncated", "refused", "filtered", "paused", "error", "cancelled", "absent",
@@ -216,7 +216,7 @@ class Step(Record):
     confidence_before: float | None = Field(None, description="confidence before the step, 0 to 1")
     confidence_after: float | None = Field(None, description="confidence after the step, 0 to 1")
     advanced: bool | None = Field(None, description="whether the step advanced the task; absent says nothing")
-    checks: dict[str, float] = Field(default_factory=dict, description="validator checks of the step, 0 to 1")
+    checks: map_of(float) = Field(description="validator checks of the step, 0 to 1")
 
 
 class Completion(Record):
@@ -284,4 +284,4 @@ class TerminalEvent(Record):
     completion: Completion | None = Field(None, description="claim and predicate")
     takeover: Takeover | None = Field(None, description="human takeover")
     children: list_of(Child) = Field(description="delegated runs")
-    extensions: dict[str, str] = Field(default_factory=dict, description="unknown fields, each as JSON text by path")
+    extensions: map_of(str) = Field(description="unknown fields, each as JSON text by path")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -21,6 +21,9 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 # What ClickHouse's DateTime64(6) can hold without loss; an instant outside would be stored as another one.
 EARLIEST = (datetime(1900, 1, 1, tzinfo=UTC) - EPOCH) // ONE_MICROSECOND
 LATEST = (datetime(2262, 4, 11, tzinfo=UTC) - EPOCH) // ONE_MICROSECOND
+
+MAX_ITEMS = 16_384
+"""Items of one list. Two bytes of a message can be an item of a kilobyte in memory, so size alone is no bound."""
 
 _ISO_8601 = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.*", re.ASCII | re.DOTALL)
 
@@ -121,9 +124,20 @@ def _none_to_list(value: Any) -> Any:
     return [] if value is None else value
 
 
+def _none_to_map(value: Any) -> Any:
+    return {} if value is None else value
+
+
 def list_of(item: Any) -> Any:
-    """A list field: absent and ``null`` mean empty."""
-    return Annotated[list[item], BeforeValidator(_none_to_list), Field(default_factory=list)]
+    """A list field: absent and ``null`` mean empty, at most :data:`MAX_ITEMS` items, the first bad item ends it."""
+    return Annotated[
+        list[item], FailFast(), Field(default_factory=list, max_length=MAX_ITEMS), BeforeValidator(_none_to_list)
+    ]
+
+
+def map_of(value: Any) -> Any:
+    """A map field with string keys: absent and ``null`` mean empty."""
+    return Annotated[dict[str, value], BeforeValidator(_none_to_map), Field(default_factory=dict)]
 
 
 class Record(BaseModel):
