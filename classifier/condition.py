@@ -1,0 +1,164 @@
+"""Conditions over facts: names, ``and``, ``or``, ``not``, parentheses, ``true``. Parsed once, evaluated over bits."""
+
+import ast
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from classifier.fact import Fact
+
+
+class ConditionError(ValueError):
+    """A condition that does not parse, or names no fact. The message says where and what to do."""
+
+
+class Condition(Protocol):
+    """A boolean function of facts."""
+
+    def holds(self, bits: int) -> bool:
+        """Whether it holds for a set of facts."""
+
+    def names(self) -> frozenset[str]:
+        """Names of the facts that it reads."""
+
+    def why_not(self, bits: int) -> str:
+        """The smallest part that decides against it, in words; empty where it holds."""
+
+
+@dataclass(frozen=True)
+class Always:
+    """The condition ``true``."""
+
+    def holds(self, bits: int) -> bool:  # noqa: ARG002  (the protocol's)
+        """Always."""
+        return True
+
+    def names(self) -> frozenset[str]:
+        """No facts."""
+        return frozenset()
+
+    def why_not(self, bits: int) -> str:  # noqa: ARG002  (the protocol's)
+        """Empty."""
+        return ""
+
+
+@dataclass(frozen=True)
+class Holds:
+    """A fact holds."""
+
+    fact: Fact
+
+    def holds(self, bits: int) -> bool:
+        """Whether the fact is in the set."""
+        return bool(bits & self.fact.bit)
+
+    def names(self) -> frozenset[str]:
+        """The fact."""
+        return frozenset({self.fact.name})
+
+    def why_not(self, bits: int) -> str:
+        """``not NAME`` where it does not hold."""
+        return "" if self.holds(bits) else f"not {self.fact.name}"
+
+
+@dataclass(frozen=True)
+class Not:
+    """The other one does not hold."""
+
+    inner: Condition
+
+    def holds(self, bits: int) -> bool:
+        """Whether the inner condition fails."""
+        return not self.inner.holds(bits)
+
+    def names(self) -> frozenset[str]:
+        """Those of the inner condition."""
+        return self.inner.names()
+
+    def why_not(self, bits: int) -> str:
+        """The facts that make the inner condition hold."""
+        held = sorted(name for name in self.inner.names() if self._is_set(name, bits))
+        return "" if self.holds(bits) else ", ".join(held) or "its opposite holds"
+
+    def _is_set(self, name: str, bits: int) -> bool:
+        return any(leaf.fact.name == name and leaf.holds(bits) for leaf in leaves(self.inner))
+
+
+@dataclass(frozen=True)
+class All:
+    """All of them hold."""
+
+    parts: tuple[Condition, ...]
+
+    def holds(self, bits: int) -> bool:
+        """Whether every part holds."""
+        return all(part.holds(bits) for part in self.parts)
+
+    def names(self) -> frozenset[str]:
+        """Those of all parts."""
+        return frozenset().union(*(part.names() for part in self.parts))
+
+    def why_not(self, bits: int) -> str:
+        """Reasons of the parts that fail."""
+        return ", ".join(why for part in self.parts if (why := part.why_not(bits)))
+
+
+@dataclass(frozen=True)
+class Any:
+    """One of them holds."""
+
+    parts: tuple[Condition, ...]
+
+    def holds(self, bits: int) -> bool:
+        """Whether some part holds."""
+        return any(part.holds(bits) for part in self.parts)
+
+    def names(self) -> frozenset[str]:
+        """Those of all parts."""
+        return frozenset().union(*(part.names() for part in self.parts))
+
+    def why_not(self, bits: int) -> str:
+        """Reasons of all parts, where none holds."""
+        return "" if self.holds(bits) else " and ".join(part.why_not(bits) for part in self.parts)
+
+
+def leaves(condition: Condition) -> list[Holds]:
+    """The facts that a condition reads, as conditions, in the order in which they stand."""
+    if isinstance(condition, Holds):
+        return [condition]
+    if isinstance(condition, Not):
+        return leaves(condition.inner)
+    return [leaf for part in getattr(condition, "parts", ()) for leaf in leaves(part)]
+
+
+def parse(text: str, facts: Mapping[str, Fact]) -> Condition:
+    """Parse a condition over ``facts``. Raises ConditionError with the column and, for a typo, the likely name."""
+    try:
+        tree = ast.parse(" ".join(text.split()), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ConditionError(f"not a condition: {getattr(error, 'msg', None) or error}") from None
+    return _build(tree.body, facts)
+
+
+def _build(node: ast.expr, facts: Mapping[str, Fact]) -> Condition:
+    match node:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return All(tuple(_build(value, facts) for value in values))
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return Any(tuple(_build(value, facts) for value in values))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return Not(_build(operand, facts))
+        case ast.Name(id="true"):
+            return Always()
+        case ast.Name(id=name) if name in facts:
+            return Holds(facts[name])
+        case ast.Name(id=name):
+            raise ConditionError(f"column {node.col_offset + 1}: {_unknown(name, facts)}")
+    raise ConditionError(f"column {node.col_offset + 1}: only fact names, and, or, not, true and parentheses may stand")
+
+
+def _unknown(name: str, facts: Mapping[str, Fact]) -> str:
+    near = difflib.get_close_matches(name, facts, n=1)
+    hint = f"did you mean {near[0]}?" if near else "see docs/reference/facts.md for those that exist"
+    return f"{name} is no fact; {hint}"

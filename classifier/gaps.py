@@ -1,0 +1,209 @@
+"""Evidence gaps: missing fields that stand between a run and a better exit.
+
+A gap names its subject and field; ``path`` and ``best`` say what value the field would need, so that `validate` and
+`explain` can ask what exit the event would have earned with it.
+"""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from classifier.effects import is_verified
+from classifier.fact import Event
+from classifier.handover import NEEDED_BY_SOURCE, is_omitted, serves
+from classifier.paths import Failure
+from classifier.view import View
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class GapKind:
+    """A kind of gap: the record that lacks a field, and what the field would show."""
+
+    code: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One missing field of one event. ``best`` is a value with which it would no longer be missing."""
+
+    kind: GapKind
+    subject: str
+    field: str
+    path: Path
+    best: Any
+
+    @property
+    def text(self) -> str:
+        """The gap as classifications list it: subject, colon, field, ``missing``."""
+        return f"{self.subject}: {self.field} missing"
+
+    def filled(self, event: Event) -> Event:
+        """A copy of the event with the field filled in."""
+        copy = deepcopy(event)
+        place: Any = copy
+        for part in self.path[:-1]:
+            place = place[part]
+        if isinstance(place, list):
+            place.append(self.best)
+        else:
+            place[self.path[-1]] = self.best
+        return copy
+
+
+FALLBACK = GapKind("fallback", "a fallback that fits the failure is not eligible, or not known to be")
+OMISSION = GapKind("component", "an omitted component does not say whether it can change the result")
+NO_COMPONENT = GapKind("optional_failure", "an optional call failed and no component says what is missing")
+LEDGER = GapKind("side_effect", "nothing settles an attempted mutation")
+ACCESS = GapKind("tool_call", "a failed call that does not say read counts as a write, or as required")
+APPROVAL = GapKind("approval", "a grant does not say by whom or when, so it grants nothing")
+DECISION = GapKind("policy_decision", "a decision without effect, source or time cannot allow or lift anything")
+STOP = GapKind("model", "a model block without a stop class is no end")
+PREDICATE = GapKind("completion", "a claim of completion that nobody evaluated is not verified")
+TAKEOVER = GapKind("takeover", "a takeover without a state counts as taken over")
+CHILD = GapKind("child", "a delegated run without a state may still run")
+KINDS = (FALLBACK, OMISSION, NO_COMPONENT, LEDGER, ACCESS, APPROVAL, DECISION, STOP, PREDICATE, TAKEOVER, CHILD)
+
+_BEST_FOR_FALLBACK: dict[str, Any] = {
+    "version": "1",
+    "inputs_digest": "sha256:0",
+    "ruleset_version": "1",
+    "reference_data_version": "1",
+    "origin": "origin",
+    "preconditions_met": True,
+    "shares_failed_dependency": False,
+    "uses_model_judgement": False,
+    "disclosed": True,
+    "access": "read",
+}
+
+
+def of(view: View) -> list[Gap]:
+    """The gaps of an event that stand between it and a better exit, sorted by text, each once."""
+    event = view.event
+    found: list[Gap] = []
+    if event["fallbacks"]:
+        found += _fallback_gaps(view)
+    if event["components"] or view.paths.optional_failures:
+        found += _component_gaps(view)
+    if view.effects.operations:
+        found += _effect_gaps(view)
+    if view.paths.any_attempt:
+        found += _call_gaps(event)
+    if event["policy_decisions"]:
+        found += _policy_gaps(event)
+    found += _run_gaps(event)
+    if len(found) > 1:
+        found = list({gap.text: gap for gap in sorted(found, key=lambda gap: (gap.text, str(gap.path)))}.values())
+    return found
+
+
+def _fallback_gaps(view: View) -> Iterator[Gap]:
+    failures = view.paths.any_attempt + view.paths.run_failures
+    for index, fallback in enumerate(view.event["fallbacks"]):
+        if _fits(fallback, failures) and not view.fallbacks.is_eligible(fallback):
+            subject = f"fallback {fallback['fallback_id'] or index}"
+            for field in _missing_in_fallback(fallback):
+                best = _best_for_fallback(field, view.event)
+                yield Gap(FALLBACK, subject, field, ("fallbacks", index, field), best)
+
+
+def _fits(fallback: Event, failures: list[Failure]) -> bool:
+    return fallback["applied"] is True or serves(fallback, failures)
+
+
+def _missing_in_fallback(fallback: Event) -> list[str]:
+    fields = ["version", "inputs_digest", *NEEDED_BY_SOURCE.get(fallback["source"], ()), "preconditions_met"]
+    fields += ["shares_failed_dependency", "uses_model_judgement", "access"]
+    if fallback["applied"] is True:
+        fields.append("disclosed")
+    return [field for field in fields if fallback[field] in (None, "")]
+
+
+def _best_for_fallback(field: str, event: Event) -> Any:
+    if field == "observed_at":
+        return event["occurred_at"]
+    return 86_400 if field == "max_age_s" else _BEST_FOR_FALLBACK[field]
+
+
+def _component_gaps(view: View) -> Iterator[Gap]:
+    components = view.event["components"]
+    for index, component in enumerate(components):
+        if is_omitted(component) and component["can_change_result"] in (None, "unknown"):
+            subject = f"component {component['name'] or index}"
+            yield Gap(OMISSION, subject, "can_change_result", ("components", index, "can_change_result"), "no")
+    if not any(is_omitted(component) for component in components):
+        for call in view.paths.optional_failures:
+            subject = f"tool_call {call['call_id'] or call['tool']}"
+            yield Gap(NO_COMPONENT, subject, "component", ("components", 0), _component_for(call))
+
+
+def _component_for(call: Event) -> Event:
+    return {
+        "name": call["tool"],
+        "required": False,
+        "state": "omitted",
+        "reason_code": call["outcome"],
+        "retryable": True,
+        "can_change_result": "no",
+    }
+
+
+def _effect_gaps(view: View) -> Iterator[Gap]:
+    entries = view.event["side_effects"]
+    for operation in view.effects.operations:
+        if not operation.ambiguous:
+            continue
+        subject = f"side_effect {operation.id or operation.tool}"
+        for entry in operation.entries:
+            if entry["status"] not in (None, "ambiguous", "unknown") and not is_verified(entry):
+                index = next(i for i, other in enumerate(entries) if other is entry)
+                yield Gap(LEDGER, subject, "verified_by", ("side_effects", index, "verified_by"), "status_lookup")
+        if not operation.entries:
+            settled = {"operation_id": operation.id, "tool": operation.tool, "status": "not_started"}
+            settled |= {"target": None, "reversible": None, "count": 1, "verified_by": "status_lookup"}
+            yield Gap(LEDGER, subject, "ledger entry", ("side_effects", len(entries)), settled)
+
+
+def _call_gaps(event: Event) -> Iterator[Gap]:
+    for index, call in enumerate(event["tool_calls"]):
+        if call["outcome"] == "ok":
+            continue
+        subject = f"tool_call {call['call_id'] or index}"
+        for field, best in (("access", "read"), ("required", False), ("outcome", "ok")):
+            if call[field] in (None, "unknown"):
+                yield Gap(ACCESS, subject, field, ("tool_calls", index, field), best)
+
+
+def _policy_gaps(event: Event) -> Iterator[Gap]:
+    denied = any(d["effect"] == "deny" for d in event["policy_decisions"])
+    for index, decision in enumerate(event["policy_decisions"]):
+        subject = f"policy_decision {decision['decision_id'] or index}"
+        path: Path = ("policy_decisions", index)
+        if decision["effect"] in (None, "unknown"):
+            yield Gap(DECISION, subject, "effect", (*path, "effect"), "allow")
+        if decision["effect"] == "allow" and decision["source"] in (None, "unknown"):
+            yield Gap(DECISION, subject, "source", (*path, "source"), "application")
+        if decision["effect"] == "allow" and denied and decision["decided_at"] is None:
+            yield Gap(DECISION, subject, "decided_at", (*path, "decided_at"), event["occurred_at"])
+        approval = decision["approval"]
+        if approval and approval["state"] == "granted":
+            for field, best in (("approver", "approver"), ("resolved_at", decision["decided_at"] or 0)):
+                if approval[field] in (None, ""):
+                    yield Gap(APPROVAL, f"approval of {subject}", field, (*path, "approval", field), best)
+
+
+def _run_gaps(event: Event) -> Iterator[Gap]:
+    model, completion, takeover = event["model"], event["completion"], event["takeover"]
+    if model and model["stop_class"] is None:
+        yield Gap(STOP, "model", "stop_class", ("model", "stop_class"), "end")
+    if completion and completion["claimed"] is True and completion["result"] in (None, "not_evaluated"):
+        yield Gap(PREDICATE, "completion", "result", ("completion", "result"), "satisfied")
+    if takeover and takeover["state"] in (None, "UNKNOWN"):
+        yield Gap(TAKEOVER, "takeover", "state", ("takeover", "state"), "CLOSED")
+    for index, child in enumerate(event["children"]):
+        if child["state"] in (None, "unknown"):
+            yield Gap(CHILD, f"child {child['run_id'] or index}", "state", ("children", index, "state"), "stopped")
