@@ -13,8 +13,9 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, NoReturn
+from datetime import UTC, datetime, timedelta
+from pathlib import PurePath
+from typing import Any, NoReturn, TypeVar
 from uuid import UUID, uuid5
 
 import zstandard
@@ -47,6 +48,7 @@ _CODES = {
 }
 
 Reading = Iterator["Imported | MessageError"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,19 @@ class Imported:
 
 @dataclass(frozen=True)
 class Adapter:
-    """A source format. Each module of this package that exports one as ``ADAPTER`` is found by the registry."""
+    """A source format. Each module of this package that exports one as ``ADAPTER`` is found by the registry.
+
+    ``name`` is what the user types, ``title`` what it reads, ``cannot_tell`` what this format leaves unknown, for
+    people. ``recognises`` sees the file's name and its first 64 KiB. A ``general`` format is one that others embed, such
+    as a provider's response inside of a harness's log: it counts as recognised only where no other format is.
+    """
 
     name: str
     title: str
     cannot_tell: tuple[str, ...]
     recognises: Callable[[str, bytes], bool]
     read: Callable[[Document], Reading]
+    general: bool = False
 
 
 # --- opening -----------------------------------------------------------------------------------------------------
@@ -273,18 +281,20 @@ def content_text(content: Node) -> str | None:
 
 
 def cost_micros(cost: float | None) -> int | None:
-    """Convert an amount of money, in units of the currency, to millionths of it."""
+    """Convert an amount of money, in units of the currency, to millionths of it. Raises MessageError OUT_OF_RANGE."""
+    if cost is not None and not abs(cost) < INT64_MAX // 1_000_000:
+        raise MessageError(ErrorCode.OUT_OF_RANGE, "the amount of money does not fit 64 bits")
     return None if cost is None else round(cost * 1_000_000)
 
 
-def each(nodes: Iterable[Node | MessageError], read: Callable[[Node], Reading]) -> Reading:
-    """Read every node; what is wrong with one costs only that one, and what it had already yielded stays."""
-    for node in nodes:
-        if isinstance(node, MessageError):
-            yield node
+def each(items: Iterable[T | MessageError], read: Callable[[T], Reading]) -> Reading:
+    """Read every item; what is wrong with one costs only that one, and what it had already yielded stays."""
+    for item in items:
+        if isinstance(item, MessageError):
+            yield item
             continue
         try:
-            yield from read(node)
+            yield from read(item)
         except MessageError as error:
             yield error
 
@@ -329,11 +339,15 @@ def action_key(tool: str, arguments: Any) -> str:
     return digest(json_text([tool, arguments]))
 
 
-def iso_time(text: str, path: str = "") -> str:
-    """Convert a foreign ISO 8601 time to UTC; one without an offset is read as UTC. Raises MessageError BAD_TIME."""
+def iso_time(text: str, path: str = "", naive_ahead_s: int = 0) -> str:
+    """Convert a foreign ISO 8601 time to UTC. Raises MessageError BAD_TIME.
+
+    A time without an offset is read as UTC, or as ahead of UTC by ``naive_ahead_s`` seconds where that is known.
+    """
     try:
         moment = datetime.fromisoformat(text)
-        return to_iso(to_micros(moment if moment.tzinfo else moment.replace(tzinfo=UTC)))
+        utc = moment if moment.tzinfo else moment.replace(tzinfo=UTC) - timedelta(seconds=naive_ahead_s)
+        return to_iso(to_micros(utc))
     except (ValueError, OverflowError):
         raise MessageError(ErrorCode.BAD_TIME, "the time is not a valid ISO 8601 date and time", path) from None
 
@@ -359,9 +373,10 @@ def terminal_event(  # noqa: PLR0913 - the required identity of the contract, on
     """Build a terminal event as a plain record, to be passed to :func:`imported`.
 
     ``identity`` names the run within its source format and alone decides ``event_id``; ``occurred_at`` None means that
-    the format has no time, so that the option's instant stands in and ``extensions`` says so.
+    the format has no time, so that the option's instant stands in and ``extensions`` says so. Of the file only its
+    name is kept, so that the same file read from another folder gives the same event.
     """
-    marks = {"import.source": source, "import.file": document.name}
+    marks = {"import.source": source, "import.file": PurePath(document.name).name}
     marks |= {} if occurred_at else {"import.occurred_at": "absent"}
     return {
         "type": "terminal_event",

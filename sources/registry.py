@@ -23,4 +23,5 @@ def adapter(name: str) -> Adapter | None:
 
 def recognised(document: Document) -> tuple[Adapter, ...]:
     """Return the adapters that recognise the document; none or several mean that the user has to name one."""
-    return tuple(each for each in adapters() if each.recognises(document.name, document.head))
+    found = [each for each in adapters() if each.recognises(document.name, document.head)]
+    return tuple(each for each in found if not each.general) or tuple(found)
