@@ -293,8 +293,8 @@ ADAPTER = Adapter(
     title="mini-SWE-agent trajectories (.traj.json)",
     cannot_tell=(
         "which command was run, before format 1.1: it stands in the assistant's text alone",
-        "how a command ended, before format 1.1, unless the file records a template that puts the return code first; "
-        "timeouts and malformed answers then still differ by their words alone and are unknown outcomes",
+        "how a command ended, before format 1.1, unless the file records a template that puts the return code first",
+        "timeouts and malformed answers, before format 1.1: they differ by their words alone and are unknown outcomes",
         "how the run ended, in the bare list of messages of the first releases",
         "what a command changed: every command counts as a write, and a return code other than 0 settles nothing",
         "whether the patch is right: Submitted is a claim, no evaluated predicate",

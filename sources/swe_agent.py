@@ -203,8 +203,7 @@ ADAPTER = Adapter(
     name="swe-agent",
     title="SWE-agent trajectories (.traj)",
     cannot_tell=(
-        "whether a command succeeded, failed, was blocked or was cancelled: there is no exit status, only its output, "
-        "so that every command that may write has an unknown outcome",
+        "whether a command succeeded, failed, was blocked or was cancelled: there is no exit status, only its output",
         "how the model stopped: there is no stop reason, so that there is no model block unless the harness gave up",
         "whether the patch is right: submitted is a claim, no evaluated predicate",
         "when anything happened: there are no times",
