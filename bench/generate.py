@@ -259,6 +259,7 @@ def denied(rng: Random, at: At) -> Event:
         at,
         "deny",
         operation_id=last["operation_id"],
+        decided_at=at(20),
         reason_code=rng.choice(("amount_over_limit", "region_blocked")),
         attempted_action={"tool": last["tool"], "arguments": last["arguments"]},
         alternatives=["ask for a smaller amount", "escalate to the billing queue"],
@@ -269,7 +270,7 @@ def denied(rng: Random, at: At) -> Event:
 def served(rng: Random, at: At) -> Event:
     """Have a dependency fail twice; a cached answer stood in, or stands ready."""
     outcome = rng.choice(("timeout", "unavailable", "error"))
-    event = _failed(plain(rng, at), outcome, "unsatisfied", **_READS)
+    event = _failed(plain(rng, at), outcome, "not_evaluated", **_READS)
     again = event["tool_calls"][-1] | {"call_id": token(rng, "call_", 10), "attempt": 2, "started_at": at(5)}
     stand_in = cached_answer(at, outcome, applied=rng.random() < 0.7)
     return event | {"tool_calls": [*event["tool_calls"], again], "side_effects": [], "fallbacks": [stand_in]}
