@@ -1,7 +1,8 @@
 """Google Gemini: generateContent, its streams, and the Interactions API.
 
 Source of the vocabulary: the published SDK types. A prompt block has no candidates at all; ``STOP`` beside a function
-call is an open call; a malformed or unexpected call was never dispatched. A function response says how the call went
+call is an open call; a bad call that the response does not even hold
+was never dispatched. A function response says how the call went
 only by its documented keys ``error`` and ``output``.
 """
 
@@ -59,7 +60,9 @@ def speaks(_url: str, body: Node) -> bool:
 
 
 def _is_interaction(event: Node) -> bool:
-    return {"status", "steps"} <= keys(event) or str(value(event, "event_type")).startswith("interaction.")
+    return {"id", "status", "steps", "created"} <= keys(event) or str(value(event, "event_type")).startswith(
+        "interaction."
+    )
 
 
 def read_response(status: int | None, headers: Headers, body: Node) -> Turn:
@@ -124,14 +127,12 @@ def _parts(candidate: Node) -> list[Node]:
 
 
 def _calls(candidate: Node) -> Iterator[Record]:
-    bad = candidate.text("finishReason") in BAD_CALLS
     made = [part.child("functionCall") for part in _parts(candidate) if "functionCall" in keys(part)]
-    # The provider withheld the call, so that nothing can have been sent.
-    outcome = {"outcome": "malformed", "effect_possible": False} if bad else {}
     for item in made:
-        yield call(item.text("id"), item.text("name"), value(item, "args"), **outcome)
-    if bad and not made:
-        yield call(None, None, **outcome)
+        yield call(item.text("id"), item.text("name"), value(item, "args"))
+    if candidate.text("finishReason") in BAD_CALLS and not made:
+        # The provider withheld the call, so that nothing can have been sent.
+        yield call(None, None, outcome="malformed", effect_possible=False)
 
 
 def _created(body: Node, key: str) -> str | None:

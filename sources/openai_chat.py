@@ -37,15 +37,18 @@ STOPS = {
     "content_filter": "filtered",
     "error": "error",
 }
+NAME = "openai_chat"
+"""Provider of a response that nothing else tells the vendor of: many speak this dialect."""
 OBJECTS = frozenset({"chat.completion", "chat.completion.chunk", "text_completion"})
 
 
-def speaks(_url: str, body: Node) -> bool:
+def speaks(url: str, body: Node) -> bool:
     """Tell whether this is a completion, its chunks, or an error from one of this API's paths."""
     event = first_event(body)
     if value(event, "object") in OBJECTS or isinstance(value(event, "choices"), list):
         return True
-    return "error" in keys(event) and "type" not in keys(event)
+    error = value(event, "error")
+    return "type" not in keys(event) and (isinstance(error, dict) or (bool(url) and error is not None))
 
 
 def read_response(status: int | None, headers: Headers, body: Node) -> Turn:
@@ -54,13 +57,14 @@ def read_response(status: int | None, headers: Headers, body: Node) -> Turn:
         body = Node(_folded(body), body.path)
     if is_error(status, body):
         known = {"response_id": value(body, "id"), "model": value(body, "model")}
-        return failed("openai", status, headers, body, **{k: v for k, v in known.items() if isinstance(v, str)})
+        blocked_by = "azure" if value(Node(value(body, "error")), "innererror") else NAME
+        return failed(blocked_by, status, headers, body, **{k: v for k, v in known.items() if isinstance(v, str)})
     choices, usage = body.children("choices"), body.child("usage")
     classes = [_stop_class(choice) for choice in choices]
     chosen = choices[classes.index(worst(classes))] if choices else Node({}, body.path)
     signal = chosen.text("finish_reason")
     return Turn(
-        "openai",
+        NAME,
         worst(classes),
         signal,
         body.text("id"),
@@ -114,7 +118,7 @@ def _decisions(body: Node, choices: list[Node]) -> Iterator[Record]:
         yield from _annotation("azure.content_filter.completion", results)
         # The annotation may be missing, or not admit what the finish reason says.
         if choice.text("finish_reason") == "content_filter" and filtered_category(results) is None:
-            yield denial("openai")
+            yield denial(NAME)
 
 
 def _annotation(policy: str, results: Node) -> Iterator[Record]:
@@ -188,4 +192,4 @@ def results(request: Node) -> Iterator[Result]:
             yield Result(message.value["tool_call_id"], message.text("name"), fields)
 
 
-DIALECT = Dialect("openai_chat", speaks, read_response, "messages", results)
+DIALECT = Dialect(NAME, speaks, read_response, "messages", results)

@@ -7,10 +7,13 @@ claims no completion.
 """
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
+
+from pydantic_core import from_json
 
 from schemas.errors import ErrorCode, MessageError
 from sources import anthropic, bedrock, cohere, gemini, openai_chat, openai_responses
@@ -28,7 +31,20 @@ from sources.base import (
 )
 from sources.openai_responses import API_CLIENT
 from sources.recordings import exchanges, instant, looks_recorded
-from sources.turns import PROVIDER_CALL, Dialect, Exchange, Record, Result, Turn, failed, joined, keys, value
+from sources.turns import (
+    PROVIDER_CALL,
+    Dialect,
+    Exchange,
+    Record,
+    Result,
+    Turn,
+    call,
+    failed,
+    first_event,
+    joined,
+    keys,
+    value,
+)
 
 NAME = "provider"
 # The first that speaks a body reads it: from the most telling shape to the most general.
@@ -41,6 +57,7 @@ DIALECTS: tuple[Dialect, ...] = (
     openai_chat.DIALECT,
 )
 VENDORS = {
+    "api.openai.com": "openai",
     "openrouter.ai": "openrouter",
     "api.groq.com": "groq",
     "api.mistral.ai": "mistral",
@@ -48,6 +65,15 @@ VENDORS = {
     "api.perplexity.ai": "perplexity",
 }
 _MESSAGE_KEYS = ("messages", "input", "contents")
+_URL_MARKS: tuple[tuple[str, Dialect], ...] = (
+    ("bedrock-runtime", bedrock.DIALECT),
+    ("/messages", anthropic.DIALECT),
+    ("/complete", anthropic.DIALECT),
+    ("enerateContent", gemini.DIALECT),
+    ("/interactions", gemini.DIALECT),
+    ("/v2/chat", cohere.DIALECT),
+    ("/responses", openai_responses.DIALECT),
+)
 
 
 @dataclass(frozen=True)
@@ -70,17 +96,22 @@ class Run:
 
 def recognises(_name: str, head: bytes) -> bool:
     """Tell whether the first bytes are a recording, or the start of a bare response of a known shape."""
-    marks = (
-        b'"stop_reason"', b'"finish_reason"', b'"stopReason"', b'"finishReason"', b'"promptFeedback"', 
-        b'"message_start"',        b'"response.created"', b'"interaction.created"', b'"contentBlockStart"', b'"chat.completion', b'"blockReason"',
-    )  # fmt: skip
-    bare = head.lstrip()[:1] in (b"{", b"[") and any(mark in head for mark in marks)
-    return looks_recorded(head) or bare or _is_error_body(head)
+    if looks_recorded(head):
+        return True
+    start = Node(_start(head))
+    first = first_event(start)
+    shell = keys(first) >= {"status", "response", "path"} or keys(first) >= {"status", "headers", "body"}
+    return shell or any(dialect.speaks("", first) for dialect in DIALECTS)
 
 
-def _is_error_body(head: bytes) -> bool:
-    squeezed = b"".join(head[:256].split())
-    return squeezed.startswith((b'{"error":{"', b'{"type":"error"'))
+def _start(head: bytes) -> Any:
+    """Parse what the first bytes show of a JSON document, or of its first line; None if that is no JSON."""
+    for text in (head, head.lstrip().split(b"\n", 1)[0]):
+        try:
+            return from_json(text, allow_partial=True)
+        except ValueError:
+            continue
+    return None
 
 
 @guarded
@@ -109,10 +140,19 @@ def _step(exchange: Exchange) -> Step:
     dialect = _dialect(exchange)
     body = exchange.body
     if body.value is None:
-        turn = failed(dialect.name, exchange.status, exchange.headers, Node(None, body.path))
+        turn = _without_body(dialect, exchange)
     else:
         turn = dialect.read_response(exchange.status, exchange.headers, body)
-    return Step(exchange, turn, dialect, instant(exchange) or turn.created, list(dialect.results(exchange.request)))
+    # Both are coarse, and an answer ends no earlier than it began.
+    at = max((moment for moment in (instant(exchange), turn.created) if moment), default=None)
+    return Step(exchange, turn, dialect, at, list(dialect.results(exchange.request)))
+
+
+def _without_body(dialect: Dialect, exchange: Exchange) -> Turn:
+    """Read a response without JSON: an HTTP error, or nothing at all, which is no end."""
+    if exchange.status is not None and exchange.status >= 400:
+        return failed(dialect.name, exchange.status, exchange.headers, exchange.body)
+    return Turn(dialect.name, "absent")
 
 
 def _dialect(exchange: Exchange) -> Dialect:
@@ -120,9 +160,12 @@ def _dialect(exchange: Exchange) -> Dialect:
     spoken = next((dialect for dialect in DIALECTS if dialect.speaks(exchange.url, body)), None)
     if spoken:
         return spoken
-    if exchange.status is not None and exchange.status >= 400:
-        return openai_chat.DIALECT
-    if not exchange.url and keys(body) & set(_MESSAGE_KEYS):
+    told_by_url = next((dialect for mark, dialect in _URL_MARKS if mark in exchange.url), openai_chat.DIALECT)
+    if (exchange.status is not None and exchange.status >= 400) or (body.value is None and not exchange.text):
+        return told_by_url
+    if body.value is None:
+        body.fail("the response body is no JSON", ErrorCode.BAD_JSON)
+    if not exchange.url and "model" in keys(body) and keys(body) & set(_MESSAGE_KEYS):
         body.fail("this is a request; give the response that was recorded for it", ErrorCode.UNSUPPORTED_TYPE)
     return body.fail("this is no response of a provider that we know", ErrorCode.UNSUPPORTED_TYPE)
 
@@ -145,7 +188,7 @@ class _Runs:
             run = Run()
             self.all.append(run)
         run.steps.append(step)
-        ids = [step.turn.response_id, *(call["call_id"] for call in step.turn.calls)]
+        ids = [step.turn.response_id, *(made["call_id"] for made in step.turn.calls)]
         self._by_id |= {known: run for known in (*ids, *_approval_ids(step.turn)) if known}
         if history:
             self._by_history[history[-1]] = run
@@ -229,18 +272,18 @@ def _model(step: Step, model: str | None) -> Record:
 
 def _vendor(step: Step) -> str:
     host = urlsplit(step.exchange.url).hostname or ""
+    if host in VENDORS or step.dialect is not openai_chat.DIALECT:
+        return VENDORS.get(host, step.turn.provider)
     azure = host.endswith(".azure.com") or "prompt_filter_results" in keys(step.exchange.body)
-    return VENDORS.get(host) or ("azure" if azure else step.turn.provider)
+    return "azure" if azure else host or step.turn.provider
 
 
 def _asked_model(step: Step) -> str | None:
     asked = value(step.exchange.request, "model")
     if isinstance(asked, str):
         return asked
-    path = urlsplit(step.exchange.url).path
-    return next(
-        (path.split(key, 1)[1].split("/")[0].split(":gen")[0] for key in ("/models/", "/model/") if key in path), None
-    )
+    named = re.search(r"/models?/([^/]+?)(:\w*[gG]enerateContent)?(/|$)", urlsplit(step.exchange.url).path)
+    return unquote(named[1]) if named else None
 
 
 def _request_prose(step: Step) -> str | None:
@@ -264,7 +307,7 @@ def _decisions(run: Run) -> list[Record]:
     for index, step in enumerate(run.steps):
         for number, decision in enumerate(step.turn.decisions):
             asked = decision.get("approval")
-            dated = {"decision_id": f"{index}.{number}", "decided_at": step.at} | decision
+            dated: Record = {"decision_id": f"{index}.{number}", "decided_at": step.at, **decision}
             if asked and decision["operation_id"] in answers:
                 dated["approval"] = _approval(asked, *answers[decision["operation_id"]])
             decisions.append(dated)
@@ -280,26 +323,20 @@ def _approval(asked: Record, answer: Result, step: Step) -> Record:
 def _tool_calls(run: Run) -> Iterator[Record]:
     """Yield each tool call once, with the result that a later request gave; also those made before the recording."""
     answers = {result.call_id: result for step in run.steps for result in step.results if result.approved is None}
-    by_order = [result for result in _last_results(run) if not result.call_id]
-    seen: set[str] = set()
+    asked = {made["call_id"] for step in run.steps for made in step.turn.calls}
+    # The longest request repeats all the results of the others.
+    longest = max((step.results for step in run.steps), key=len)
+    unpaired = [result for result in longest if result.call_id not in asked and result.approved is None]
     for step in run.steps:
         for made in step.turn.calls:
-            seen.add(str(made["call_id"]))
-            answer = answers.get(str(made["call_id"])) or _next_of(by_order, made)
+            answer = answers.get(made["call_id"]) if made["call_id"] else _next_of(unpaired, made)
             yield made if "outcome" in made else made | _outcome(answer, open_end=step is run.steps[-1])
-    for call_id, result in answers.items():
-        if call_id and call_id not in seen:
-            yield _earlier(call_id, result)
-
-
-def _last_results(run: Run) -> Sequence[Result]:
-    return max((step.results for step in run.steps), key=len)
+    for result in unpaired:
+        yield _earlier(result)
 
 
 def _next_of(results: list[Result], made: Record) -> Result | None:
     """Take the next result for this tool: some formats pair calls and results by name and order alone."""
-    if made["call_id"]:
-        return None
     found = next((result for result in results if result.tool == made["tool"]), None)
     if found:
         results.remove(found)
@@ -313,9 +350,8 @@ def _outcome(answer: Result | None, *, open_end: bool) -> Record:
     return {"outcome": "not_executed" if open_end else "unknown"}
 
 
-def _earlier(call_id: str, result: Result) -> Record:
-    made = {"call_id": call_id, "operation_id": call_id, "tool": result.tool, "access": "unknown"}
-    return made | result.fields
+def _earlier(result: Result) -> Record:
+    return call(result.call_id or None, result.tool) | result.fields
 
 
 def _provider_calls(run: Run) -> Iterator[Record]:
