@@ -86,7 +86,8 @@ def canonical(raw: Any) -> dict[str, Any]:
 
 @functools.cache
 def _incoming() -> TypeAdapter[Any]:
-    return TypeAdapter(Annotated[Union[tuple(INCOMING.values())], Field(discriminator="type")])  # noqa: UP007 - built from data
+    contract: Any = Annotated[Union[tuple(INCOMING.values())], Field(discriminator="type")]  # noqa: UP007 - built from data
+    return TypeAdapter(contract)
 
 
 def _with_text_extensions(raw: RawRecord) -> RawRecord:

@@ -15,7 +15,7 @@ Children = tuple[tuple[str, "Shape"], ...]
 
 @dataclass(frozen=True)
 class Shape:
-    """The fields of one record type, by what they hold. Every field of the contract but a required one may be absent."""
+    """The fields of one record type, by what they hold; any value but that of a list or map may be None."""
 
     names: frozenset[str]
     records: Children

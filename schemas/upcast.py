@@ -1,7 +1,7 @@
 """From any version of a record that was ever published to the current one, in one explicit chain.
 
-A step takes the decoded record of one version (names as that version had them, values not yet validated) and returns the
-next version's, ``version`` included. Today version 1 is the only one, so the chain is empty.
+A step takes the decoded record of one version (names as that version had them, values not yet validated) and returns
+the next version's, ``version`` included. Today version 1 is the only one, so the chain is empty.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,0 +1,84 @@
+"""What Avro cannot express of a record's validity, checked on every decoded record at a fraction of decoding it.
+
+The check is Python source, written from the shape of each record type once per process, as ``dataclasses`` does: a walk
+over the same shape costs twice as much, and every event pays it.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from sys import float_info
+from textwrap import indent
+from typing import Any
+
+from annotated_types import MaxLen
+
+from schemas.contract import CURRENT_VERSION, INCOMING
+from schemas.json_form import canonical
+from schemas.shape import Shape, shape_of
+from schemas.types import EARLIEST, LATEST, MAX_ITEMS
+
+Check = Callable[[dict[str, Any]], bool]
+
+
+def check_record(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record that was decoded by the current Avro schema if it is a valid canonical dict.
+
+    Checked are type and version, identifiers, the range of instants, finite numbers and the length of lists. Raises
+    MessageError. Only what fails here is given to the models, which have the last word and name place and reason.
+    """
+    return record if _holds(record) else canonical(record)
+
+
+def _holds(record: dict[str, Any]) -> bool:
+    check = _checks().get(record["type"])
+    try:
+        return check is not None and check(record)
+    except (KeyError, TypeError):  # the type that the record states is not the one whose schema it was decoded by
+        return False
+
+
+@functools.cache
+def _checks() -> dict[str, Check]:
+    return {kind: _compiled(kind) for kind in INCOMING}
+
+
+def _compiled(kind: str) -> Check:
+    lines = (f"if r['version'] != {CURRENT_VERSION[kind]}: return False", *_identifiers(kind), *_lines(shape_of(kind)))
+    source = "def check(r):\n" + indent("\n".join(lines), " ") + "\n return True"
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)  # noqa: S102 - the source holds nothing but names and limits of our own models
+    return namespace["check"]  # type: ignore[no-any-return]
+
+
+def _identifiers(kind: str) -> Iterator[str]:
+    for name, field in INCOMING[kind].model_fields.items():
+        for limit in field.metadata:
+            if isinstance(limit, MaxLen) and field.annotation is str:
+                yield f"if not 0 < len(r[{name!r}]) <= {limit.max_length}: return False"
+
+
+def _lines(shape: Shape, record: str = "r") -> Iterator[str]:
+    """Yield the statements that return False from the check if ``record``, a variable's name, breaks a limit."""
+    for name in shape.instants:
+        yield _range(f"{record}[{name!r}]", EARLIEST, LATEST)
+    for name in shape.doubles:
+        yield _range(f"{record}[{name!r}]", -float_info.max, float_info.max)
+    for name in shape.double_maps:
+        yield f"for v in {record}[{name!r}].values():\n {_range('v', -float_info.max, float_info.max)}"
+    for name in shape.lists:
+        yield f"if len({record}[{name!r}]) > {MAX_ITEMS}: return False"
+    for name, child in shape.records:
+        yield from _block(f"{record}_ = {record}[{name!r}]\nif {record}_ is not None:", child, f"{record}_")
+    for name, child in shape.record_lists:
+        yield from _block(f"for {record}_ in {record}[{name!r}]:", child, f"{record}_")
+
+
+def _range(value: str, low: float, high: float) -> str:
+    # Not a number is in no range.
+    return f"if (x := {value}) is not None and not {low!r} <= x <= {high!r}: return False"
+
+
+def _block(opening: str, child: Shape, record: str) -> Iterator[str]:
+    body = "\n".join(_lines(child, record))
+    if body:
+        yield f"{opening}\n{indent(body, ' ')}"
