@@ -429,10 +429,18 @@ def blocks(items: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         yield len(gathered), b"".join(gathered)
 
 
+def _write_header(out: BinaryIO, codec: str, sync: bytes) -> None:
+    # By hand, because fastavro's own header orders the attributes of the schema by string hash, anew in each process.
+    meta = {"avro.codec": codec.encode(), "avro.schema": json.dumps(avro_schema(TerminalEvent)).encode()}
+    out.write(b"Obj\x01")
+    fastavro.schemaless_writer(out, {"type": "map", "values": "bytes"}, meta)
+    out.write(sync)
+
+
 def write(out: BinaryIO, items: Iterable[bytes], codec: str, sync: bytes) -> int:
     """Write bodies as one container with this 16-byte sync marker; return their bytes before compression."""
     size = 0
-    fastavro.writer(out, SCHEMA, [], codec=codec, sync_marker=sync)
+    _write_header(out, codec, sync)
     for count, data in blocks(items):
         packed = CODECS[codec](data)
         out.write(b"".join((encode_long(count), encode_long(len(packed)), packed, sync)))

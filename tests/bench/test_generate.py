@@ -118,6 +118,11 @@ def test_a_seed_decides_every_byte():
     assert _container(200) != _container(200, seed=2)
 
 
+def test_the_header_holds_the_generated_schema_whatever_the_hash_seed(container):
+    written = fastavro.reader(BytesIO(container)).metadata["avro.schema"]
+    assert written == json.dumps(avro_schema(TerminalEvent))
+
+
 @pytest.mark.parametrize("codec", ["deflate", "zstandard"])
 def test_a_codec_changes_the_size_and_nothing_else(codec):
     plain, packed = _container(400), _container(400, codec=codec)
