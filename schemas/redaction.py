@@ -1,0 +1,542 @@
+"""Redaction: the stage between decode and classify that keeps secrets out of everything that is stored or shown.
+
+Secrets by pattern (:mod:`schemas.secret_patterns`) and text at configured paths become keyed digests,
+``[redacted:<kind>:<16 hex digits>]``: equal secrets stay equal under one key, and nobody without the key can test a
+guess. Identity and enumerations are never altered; a secret in an identity makes the message a dead letter. Whatever
+goes wrong here closes: the message is refused, a dead letter is masked as a whole.
+
+Order of use: :meth:`Redactor.suspicious` over a whole chunk of encoded messages; only if it says so,
+:meth:`Redactor.redact` per decoded record. Dead letters go through :meth:`Redactor.mask`.
+
+Not found: secrets that are encoded (base64, percent-encoding, hex), split over two fields, or without any mark.
+"""
+
+import hmac
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import re2  # type: ignore[import-untyped]  # ships no type hints
+
+from schemas.avro import AvroType, avro_schema
+from schemas.contract import INCOMING
+from schemas.errors import ErrorCode, MessageError
+from schemas.secret_patterns import DEFAULT_PATTERNS, ESCAPED_ASCII, Accept, Pattern
+
+CONFIGURED = "configured"
+"""The kind of a text that is redacted because of its path."""
+MIN_KEY_BYTES = 16
+MAX_ESCAPE_DEPTH = 8
+MAX_ROUNDS = 8
+"""A text is searched again after its secrets are replaced, because what stood beside one may be seen now."""
+MAX_OVERLAP = 64
+"""Up to this length of a refused match, in bytes, the next may start inside it; bounds the time over hostile text."""
+
+_DIGEST = re.compile(rb"\[redacted:[a-z0-9_]{1,32}:[0-9a-f]{16}\]")
+_ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4})')
+_SHORT_ESCAPES = {
+    b'\\"': b'"', b"\\\\": b"\\", b"\\/": b"/", b"\\b": b"\b", b"\\f": b"\f", b"\\n": b"\n", b"\\r": b"\r",
+    b"\\t": b"\t",
+}  # fmt: skip
+_ASCII_ESCAPE = re.compile(rb"\\u00[2-7]")
+_JSON_START = re.compile(rb"[\xef\xbb\xbf\s]*[{\[]")
+_COMPONENT_NAMES = {("Component", "name"), ("Enrichment", "component"), ("Decision", "required_checks")}
+_IDENTITY_NAMES = {"type", "tenant", "idempotency_key"}
+
+Span = tuple[int, int]
+
+
+class Role(StrEnum):
+    """What redaction does with a text of a record."""
+
+    SCAN = "scan"
+    """Secrets in it become digests."""
+    IDENTITY = "identity"
+    """Never altered; a secret in it refuses the record."""
+    DIGEST = "digest"
+    """Becomes a digest wholly, because of a configured path."""
+
+
+Plan = dict[str, Any]
+"""Per field of a record that holds text: its :class:`Role`, or the plan of the nested record."""
+
+
+class TooDeeplyEscapedError(ValueError):
+    """A text is escaped so often over that nobody can say what it holds."""
+
+
+# --- which texts a record holds ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _MapRoles:
+    """Roles of a map's values: DIGEST for some keys, or for all (``*``). Its keys are scanned."""
+
+    keys: frozenset[str]
+
+    def get(self, key: str) -> Role:
+        return Role.DIGEST if key in self.keys or "*" in self.keys else Role.SCAN
+
+
+def text_paths(kind: str) -> dict[str, Role]:
+    """Return every text of an incoming record type by path, with its role.
+
+    A list's path ends in ``[]`` (``tool_calls[].arguments``), that of a map's values in ``.*`` (``extensions.*``).
+    """
+    return {text.path: text.role for text in _walk(kind)}
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A place of the contract that holds text."""
+
+    path: str
+    names: tuple[str, ...]
+    role: Role
+    is_map: bool = False
+
+
+def _walk(kind: str) -> Iterator[_Text]:
+    return _record_texts(avro_schema(INCOMING[kind]), (), "", {})
+
+
+def _record_texts(record: AvroType, names: tuple[str, ...], prefix: str, known: dict[str, AvroType]) -> Iterator[_Text]:
+    for field_ in record["fields"]:
+        name, branches = field_["name"], field_["type"]
+        kind = branches[1] if isinstance(branches, list) else branches
+        role = Role.IDENTITY if _is_identity(record["name"], name) else Role.SCAN
+        yield from _texts_of(kind, _Text(prefix + name, (*names, name), role), known)
+
+
+def _texts_of(kind: AvroType, place: _Text, known: dict[str, AvroType]) -> Iterator[_Text]:
+    """Yield the texts of one type. Avro defines a named type once; later fields refer to it by its name."""
+    if isinstance(kind, dict) and "name" in kind:
+        known[kind["name"]] = kind
+    kind = known.get(kind, kind) if isinstance(kind, str) else kind
+    if kind == "string":
+        yield place
+    elif not isinstance(kind, dict):
+        return
+    elif kind["type"] == "record":
+        yield from _record_texts(kind, place.names, f"{place.path}.", known)
+    elif kind["type"] == "array":
+        yield from _texts_of(kind["items"], replace(place, path=f"{place.path}[]"), known)
+    elif kind["type"] == "map":
+        values = f"{place.path}.*" if kind["values"] == "string" else f"{place.path}.keys()"
+        yield replace(place, path=values, is_map=True)
+
+
+def _is_identity(record: str, name: str) -> bool:
+    """Whether records are joined, retried or deduplicated by this text, here or by whoever reads the answer."""
+    return name.endswith("_id") or name in _IDENTITY_NAMES or (record, name) in _COMPONENT_NAMES
+
+
+def _plan(kind: str, configured: Sequence[str]) -> Plan:
+    plan: Plan = {}
+    for text in _walk(kind):
+        inner = plan
+        for name in text.names[:-1]:
+            inner = inner.setdefault(name, {})
+        inner[text.names[-1]] = _role(text, configured)
+    return plan
+
+
+def _role(text: _Text, configured: Sequence[str]) -> Role | _MapRoles:
+    if text.is_map:
+        values = text.path.removesuffix("*")
+        return _MapRoles(frozenset(path.removeprefix(values) for path in configured if path.startswith(values)))
+    return Role.DIGEST if text.path in configured else text.role
+
+
+def _texts(value: Any, plan: Any, found: list[str]) -> None:
+    """Collect every text of ``value``; a map entry as a JSON pair, because its key may make its value a secret."""
+    if isinstance(value, str):
+        found.append(value)
+    elif isinstance(value, list):
+        for item in value:
+            _texts(item, plan, found)
+    elif isinstance(value, dict):
+        if isinstance(plan, dict):
+            for name, role in plan.items():
+                if (inner := value[name]) is not None:
+                    _texts(inner, role, found)
+        else:
+            found.extend(f'"{key}": {inner}' for key, inner in value.items())
+
+
+# --- secrets in bytes ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _View:
+    """A text with its JSON escapes resolved, that knows where in the original each of its bytes came from."""
+
+    text: bytes
+    parent: "_View | None" = None
+    starts: Sequence[int] = ()
+    """Where each run of ``text`` starts; runs alternate between copied bytes and one resolved escape."""
+    origins: Sequence[int] = ()
+    """Where each run starts in the parent's text; one more than ``starts``."""
+
+    def locate(self, span: Span) -> Span:
+        """Return the range of the original text that the range ``span`` of this text came from."""
+        if self.parent is None:
+            return span
+        return self.parent.locate((self._origin(span[0], end=False), self._origin(span[1] - 1, end=True)))
+
+    def _origin(self, position: int, *, end: bool) -> int:
+        run = bisect_right(self.starts, position) - 1
+        if run % 2:
+            return self.origins[run + 1] if end else self.origins[run]
+        return self.origins[run] + position - self.starts[run] + end
+
+    def unescaped(self) -> "_View | None":
+        """Return the view one level of JSON escapes further in; None if there is none."""
+        starts, origins, pieces, length, done = [], [], [], 0, 0
+        for match in _ESCAPE.finditer(self.text):
+            for piece, origin in ((self.text[done : match.start()], done), (_resolve(match[0]), match.start())):
+                starts.append(length)
+                origins.append(origin)
+                pieces.append(piece)
+                length += len(piece)
+            done = match.end()
+        if not done:
+            return None
+        text = b"".join((*pieces, self.text[done:]))
+        return _View(text, self, (*starts, length), (*origins, done, len(self.text)))
+
+
+def _resolve(escape: bytes) -> bytes:
+    if escape in _SHORT_ESCAPES:
+        return _SHORT_ESCAPES[escape]
+    return (
+        bytes.fromhex(escape.replace(b"\\u", b"").decode())
+        .decode("utf-16-be", "surrogatepass")
+        .encode("utf-8", "surrogatepass")
+    )
+
+
+def _views(text: bytes) -> Iterator[_View]:
+    """Yield the text, and what its JSON escapes stand for, level by level. Raises TooDeeplyEscapedError."""
+    view: _View | None = _View(text)
+    for _ in range(MAX_ESCAPE_DEPTH):
+        if view is None:
+            return
+        yield view
+        view = view.unescaped() if b"\\" in view.text else None
+    if view is not None:
+        raise TooDeeplyEscapedError
+
+
+def _plain(secret: bytes) -> bytes:
+    """Return the secret without JSON escapes, so that it has one digest however it is written."""
+    return list(_views(secret))[-1].text
+
+
+def _hidden(text: bytes) -> bytes:
+    """Return the text with its digests blanked by a byte that UTF-8 never has, so that none is taken for a secret."""
+    return _DIGEST.sub(lambda match: b"\xff" * len(match[0]), text)
+
+
+@dataclass(frozen=True)
+class _Finder:
+    """One compiled form of one pattern."""
+
+    kind: str
+    regex: Any
+    accept: Accept
+
+    def spans(self, text: bytes) -> Iterator[Span]:
+        """Ranges of accepted secrets."""
+        position = 0
+        while match := self.regex.search(text, position):
+            start, end = _secret_of(match)
+            accepted = start < end and self.accept(text, start, end)
+            if accepted:
+                yield start, _whole_character(text, end)
+            # What surrounds a secret may surround the next one too.
+            position = end if accepted else _resume(match)
+
+
+def _resume(match: Any) -> int:
+    start, end = match.span()
+    return start + 1 if end - start < MAX_OVERLAP else max(end, start + 1)
+
+
+def _secret_of(match: Any) -> Span:
+    groups = (match.span(group) for group in range(1, match.re.groups + 1))
+    secret: Span = next((span for span in groups if span != (-1, -1)), match.span())
+    return secret
+
+
+def _whole_character(text: bytes, end: int) -> int:
+    while text[end - 1] >= 0x80 and end < len(text) and text[end] & 0xC0 == 0x80:
+        end += 1
+    return end
+
+
+def _compile(pattern: str) -> Any:
+    options = re2.Options()
+    # Bytes, not characters: Avro bodies are no UTF-8.
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.log_errors = False
+    return re2.compile(pattern.encode("latin-1"), options)
+
+
+@dataclass(frozen=True)
+class _Hit:
+    start: int
+    end: int
+    kind: str
+
+    def joined(self, other: "_Hit") -> "_Hit":
+        """Both as one; the larger gives the kind, the first if equal."""
+        larger = other if other.end - other.start > self.end - self.start else self
+        return _Hit(min(self.start, other.start), max(self.end, other.end), larger.kind)
+
+
+def _find(text: bytes, finders: Sequence[_Finder]) -> list[_Hit]:
+    """Secrets of ``text`` at every level of escapes, overlapping ones joined, in order."""
+    found = [
+        _Hit(*view.locate(span), finder.kind)
+        for view in _views(text)
+        for finder in finders
+        for span in finder.spans(view.text)
+    ]
+    hits: list[_Hit] = []
+    for hit in sorted(found, key=lambda hit: hit.start):
+        if hits and hit.start < hits[-1].end:
+            hits[-1] = hits[-1].joined(hit)
+        else:
+            hits.append(hit)
+    return hits
+
+
+# --- the stage -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Program:
+    """What a :class:`Redactor` compiled from its configuration."""
+
+    plans: dict[str, Plan]
+    strict: tuple[_Finder, ...]
+    loose: tuple[_Finder, ...]
+    any_loose: Any
+
+
+@dataclass(frozen=True)
+class Redactor:
+    """Redacts records and masks dead letters. Immutable, picklable, safe to share between threads.
+
+    ``key`` is the HMAC-SHA256 key of the digests, 16 bytes or more; without one the first secret found refuses its
+    message. ``paths`` name text fields that become digests wholly, such as ``request.actor``,
+    ``tool_calls[].arguments`` or ``extensions.*``. Raises ValueError for a short key, paths without a key, and a path
+    that names no text field of the contract or an identity, since a mistyped path would protect nothing.
+    """
+
+    key: bytes | None = field(repr=False)
+    paths: Sequence[str] = ()
+    patterns: Sequence[Pattern] = field(default=DEFAULT_PATTERNS, repr=False)
+    _program: _Program = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.key is not None and len(self.key) < MIN_KEY_BYTES:
+            raise ValueError(f"the redaction key must have at least {MIN_KEY_BYTES} bytes")
+        if self.key is None and self.paths:
+            raise ValueError("redaction paths need a redaction key")
+        object.__setattr__(self, "_program", _program(self.paths, self.patterns))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.key, self.paths, self.patterns)
+
+    def suspicious(self, block: bytes) -> bool:
+        """Whether any message in these encoded bytes (JSON or Avro, one or many) may need :meth:`redact`.
+
+        False is certain: redacting would change nothing. True is a guess. Linear, about 3 ns a byte.
+        """
+        return bool(self.paths) or self._program.any_loose.search(block) is not None
+
+    def redact(self, record: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        """Return the record with its secrets replaced, and how many; the same object if there are none.
+
+        ``record`` is a canonical dict and is not changed. Redacting twice changes nothing. Raises MessageError
+        ``redaction_failed`` for a secret in an identity field, a secret without a key, and anything unforeseen.
+        """
+        try:
+            plan = self._program.plans[record["type"]]
+            if not self._may_hold_secrets(record, plan):
+                return record, 0
+            editing = _Editing(self)
+            return editing.edit(record, plan, ""), editing.hits
+        except MessageError:
+            raise
+        except TooDeeplyEscapedError:
+            raise _failed("escapes are nested too deeply to look for secrets") from None
+        except Exception as error:  # noqa: BLE001  # closes: any failure refuses the message
+            # The cause may quote the secret: its class is all that may be told.
+            raise _failed(f"redaction failed with {type(error).__name__}") from None
+
+    def mask(self, raw: bytes) -> tuple[bytes, int]:
+        """Return a dead letter's bytes with secrets overwritten by ``*`` at equal length, and how many; needs no key.
+
+        Text that a configured path may cover is masked too, and whatever cannot be judged is masked as a whole.
+        Rather too much than too little: in Avro bodies the byte after a secret may go with it. Never raises.
+        """
+        try:
+            spans = [(hit.start, hit.end) for hit in _find(raw, (*self._program.strict, *self._program.loose))]
+            if self.paths:
+                spans += _configured_spans(raw, self.paths)
+            return _overwrite(raw, spans)
+        except Exception:  # noqa: BLE001  # closes: what cannot be judged is not shown
+            return b"*" * len(raw), 1
+
+    def digest(self, secret: bytes, kind: str) -> bytes:
+        """Return what replaces a secret. Raises MessageError ``redaction_failed`` without a key."""
+        if self.key is None:
+            raise _failed("holds a secret, and no redaction key is configured; set one")
+        return b"[redacted:%s:%s]" % (kind.encode(), hmac.digest(self.key, secret, "sha256").hex()[:16].encode())
+
+    def _may_hold_secrets(self, record: dict[str, Any], plan: Plan) -> bool:
+        texts: list[str] = []
+        _texts(record, plan, texts)
+        return self.suspicious("\n".join(texts).encode())
+
+
+def _failed(message: str, path: str = "") -> MessageError:
+    return MessageError(ErrorCode.REDACTION_FAILED, message, path)
+
+
+def _program(paths: Sequence[str], patterns: Sequence[Pattern]) -> _Program:
+    loose = dict.fromkeys((pattern.kind, pattern.loose, pattern.covers) for pattern in patterns)
+    any_loose = "|".join(dict.fromkeys((*(form for _, form, _ in loose), ESCAPED_ASCII)))
+    return _Program(
+        _plans(paths),
+        tuple(_Finder(pattern.kind, _compile(pattern.strict), pattern.accept) for pattern in patterns),
+        tuple(_Finder(kind, _compile(form), covers) for kind, form, covers in loose),
+        _compile(any_loose),
+    )
+
+
+@dataclass
+class _Editing:
+    """One pass over one record."""
+
+    redactor: Redactor
+    hits: int = 0
+
+    def edit(self, value: Any, plan: Any, path: str) -> Any:
+        """``value`` with its texts redacted; the same object if nothing changed."""
+        if value is None:
+            return None
+        if isinstance(value, list):
+            items = [self.edit(item, plan, f"{path}[{index}]") for index, item in enumerate(value)]
+            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+        if isinstance(plan, dict):
+            return self._record(value, plan, path)
+        return self._map(value, plan, path) if isinstance(value, dict) else self._text(value, plan, path)
+
+    def _record(self, record: dict[str, Any], plan: Plan, path: str) -> dict[str, Any]:
+        prefix = f"{path}." if path else ""
+        changed = {}
+        for name, role in plan.items():
+            new = self.edit(record[name], role, prefix + name)
+            if new is not record[name]:
+                changed[name] = new
+        return record | changed if changed else record
+
+    def _map(self, entries: dict[str, Any], roles: Any, path: str) -> dict[str, Any]:
+        edited = {}
+        for key, value in entries.items():
+            role = roles.get(key) if isinstance(roles, _MapRoles) else roles
+            new = value
+            if isinstance(value, str):
+                new = self._text(value, role, path, f'"{key}": ')
+            edited[self._text(key, Role.SCAN, path)] = new
+        return edited if edited != entries else entries
+
+    def _text(self, text: str, role: Any, path: str, before: str = "") -> str:
+        if role is Role.DIGEST:
+            return self._configured(text)
+        start = len(before.encode())
+        new, hits = self._secrets((before + text).encode(), start, path)
+        if not hits:
+            return text
+        if role is Role.IDENTITY:
+            raise _failed("holds what looks like a secret, in a field that is never altered", path)
+        self.hits += hits
+        return new[start:].decode()
+
+    def _configured(self, text: str) -> str:
+        raw = text.encode()
+        if _DIGEST.fullmatch(raw):
+            return text
+        self.hits += 1
+        return self.redactor.digest(raw, CONFIGURED).decode()
+
+    def _secrets(self, text: bytes, start: int, path: str) -> tuple[bytes, int]:
+        """Replace until nothing is left to replace, which makes redaction idempotent; each round uses up text."""
+        program, hits = self.redactor._program, 0  # noqa: SLF001  # the pass is a part of its redactor
+        if not program.any_loose.search(text):
+            return text, 0
+        for _ in range(MAX_ROUNDS):
+            found = [hit for hit in _find(_hidden(text), program.strict) if hit.end > start]
+            if not found:
+                return text, hits
+            hits += len(found)
+            text = self._replaced(text, found, start, path)
+        raise _failed("redacting uncovers new secrets without end", path)
+
+    def _replaced(self, text: bytes, found: list[_Hit], start: int, path: str) -> bytes:
+        for hit in reversed(found):
+            first = max(hit.start, start)
+            try:
+                token = self.redactor.digest(_plain(text[first : hit.end]), hit.kind)
+            except MessageError as error:
+                raise _failed(error.message, path) from None
+            text = text[:first] + token + text[hit.end :]
+        return text
+
+
+# --- configured paths ----------------------------------------------------------------------------------------------
+
+
+def _plans(paths: Sequence[str]) -> dict[str, Plan]:
+    known = {path for kind in INCOMING for path, role in text_paths(kind).items() if role is Role.SCAN}
+    for path in paths:
+        if path.endswith(".keys()") or (path not in known and not path.startswith("extensions.")):
+            raise ValueError(f"the redaction path {path!r} names no text of the contract that may be redacted")
+    return {kind: _plan(kind, paths) for kind in INCOMING}
+
+
+def _configured_spans(raw: bytes, paths: Sequence[str]) -> list[Span]:
+    """Ranges of a dead letter that configured paths may cover: JSON strings under the same key, else everything."""
+    everything = [(0, len(raw))]
+    keys = [path.rsplit(".", 1)[-1] for path in paths]
+    if not _JSON_START.match(raw) or _ASCII_ESCAPE.search(raw) or any(path.endswith((".*", "[]")) for path in paths):
+        return everything
+    if any(path.startswith("extensions.") for path in paths):
+        return everything
+    values = [_values_of(raw, key) for key in keys]
+    return everything if None in values else [span for spans in values for span in spans or ()]
+
+
+def _values_of(raw: bytes, key: str) -> list[Span] | None:
+    """Ranges of the strings under a key anywhere in a JSON text; None if something else than a string is there."""
+    value = rb'"%s"\s*:\s*(?:null|"([^"\\]*(?:\\.[^"\\]*)*)|())' % re.escape(key.encode())
+    matches = list(re.finditer(value, raw, re.DOTALL))
+    if any(match[2] is not None for match in matches):
+        return None
+    return [match.span(1) for match in matches if match[1] is not None]
+
+
+def _overwrite(raw: bytes, spans: Iterable[Span]) -> tuple[bytes, int]:
+    masked, count, done = bytearray(raw), 0, -1
+    for start, end in sorted(spans):
+        masked[start:end] = b"*" * (end - start)
+        count += start >= done
+        done = max(done, end)
+    return bytes(masked), count
