@@ -1,8 +1,8 @@
 """Runtime event logs of tau2 simulations (``runtime_events.jsonl``): one terminal event per simulation of the log.
 
 The log knows more than ``results.json``: digests of the environment's state before and after every tool call. They
-settle the side-effect ledger: a call that failed and left the state as it was never happened, one that returned and
-changed it is confirmed by reading back, one that failed and changed it is ambiguous. The event has its own identity,
+settle what happened: a call that failed and left the state as it was had no effect, one that returned and changed it is
+confirmed by reading back, one that failed and changed it is ambiguous. The event has its own identity,
 since it is other evidence about the same run. ``status: ok`` in the log means "no exception", not success.
 """
 
@@ -30,6 +30,10 @@ from sources.base import (
 
 def _trace(event: Node) -> Node:
     return event.child("payload").child("runtime_trace")
+
+
+def _instant(event: Node) -> str:
+    return iso_time(event.need_text("timestamp"), event.at("timestamp").path)
 
 
 def _raw(event: Node) -> Node:
@@ -87,30 +91,42 @@ def _calls(log: _Log, run: _Simulation) -> Iterator[tuple[tau2.Call, Node]]:
             found = log.dispatched.get(request.text("id"))
             trace = Node({}) if found is None else _trace(found)
             answer = None if found is None else trace.child("response").child("raw")
-            yield tau2.Call(request, answer, iso_time(event.need_text("timestamp"), event.path)), trace
+            yield tau2.Call(request, answer, _instant(event)), trace
+
+
+def _changed(trace: Node) -> bool | None:
+    """Return whether the environment's state changed during the call; None if the log does not say."""
+    before, after = trace.text("state_hash_before"), trace.text("state_hash_after")
+    return None if before is None or after is None else before != after
+
+
+def _tool_calls(calls: Sequence[tuple[tau2.Call, Node]], reason: str | None) -> list[dict[str, Any]]:
+    """Return the tool calls; one that failed and left the state as it was is proven to have had no effect."""
+    records = tau2.tool_calls([call for call, _ in calls], reason)
+    for record, (call, trace) in zip(records, calls, strict=False):  # the harness's own failure comes last
+        if call.outcome == "error" and _changed(trace) is False:
+            record["effect_possible"] = False
+    return records
 
 
 def _side_effects(calls: Iterable[tuple[tau2.Call, Node]]) -> list[dict[str, Any]]:
-    entries = ((call, _effect(call, trace)) for call, trace in calls)
+    """Return a ledger entry for every call that changed the state: what a failed one changed is anyone's guess."""
+    statuses = {"ok": "confirmed", "error": "ambiguous", "unknown": "ambiguous"}
     return [
-        {"operation_id": call.operation_id, "tool": call.tool, "status": status, "verified_by": "read_back"}
-        for call, status in entries
-        if status is not None
+        {
+            "operation_id": call.operation_id,
+            "tool": call.tool,
+            "status": statuses[call.outcome],
+            "verified_by": "read_back" if call.outcome == "ok" else "none",
+        }
+        for call, trace in calls
+        if _changed(trace)
     ]
-
-
-def _effect(call: tau2.Call, trace: Node) -> str | None:
-    before, after = trace.text("state_hash_before"), trace.text("state_hash_after")
-    if before is None or after is None or call.outcome == "unknown":
-        return None
-    if call.outcome == "ok":
-        return None if before == after else "confirmed"
-    return "not_started" if before == after else "ambiguous"
 
 
 def _simulation(document: Document, log: _Log, run: _Simulation) -> Reading:
     reason = _trace(run.last("simulation_end")).text("termination_reason")
-    ended = iso_time(run.end.need_text("timestamp"), run.end.path)
+    ended = (run.every("orchestrator_run_end") or [run.end])[-1]
     task = run.start.text("task_id")
     run_id = _trace(run.last("orchestrator_run_start")).text("simulation_id")
     run_id = run_id or f"{run.start.text('run_id')}/{task}"
@@ -120,13 +136,13 @@ def _simulation(document: Document, log: _Log, run: _Simulation) -> Reading:
         identity=("runtime_events", run_id),
         run_id=run_id,
         agent_id=_flags(log).get("--agent") or "tau2",
-        occurred_at=ended,
+        occurred_at=_instant(ended),
         workflow=_trace(run.start).text("domain"),
         **_blocks(log, run, task, reason),
     )
     yield imported(event)
     if reason is not None:
-        yield imported(legacy_exit(event, dispatcher=tau2.DISPATCHER, label=reason, decided_at=ended))
+        yield imported(legacy_exit(event, dispatcher=tau2.DISPATCHER, label=reason, decided_at=_instant(ended)))
 
 
 def _blocks(log: _Log, run: _Simulation, task: str | None, reason: str | None) -> dict[str, Any]:
@@ -138,7 +154,7 @@ def _blocks(log: _Log, run: _Simulation, task: str | None, reason: str | None) -
     return {
         "request": {"request_ref": task, "goal": task, "prose": _raw(first).text("content")},
         "model": _model(run, flags.get("--agent-llm"), reason),
-        "tool_calls": tau2.tool_calls(requests, reason),
+        "tool_calls": _tool_calls(calls, reason),
         "side_effects": _side_effects(calls),
         "steps": tau2.steps(requests),
         "budget": tau2.budget(reason, int(limit) if limit.isdecimal() and len(limit) < 10 else None, used, None),

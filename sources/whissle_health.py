@@ -78,7 +78,7 @@ def medagentbench(document: Document, root: Node) -> Reading:
     """Read one MedAgentBench record."""
     status, failed = root.text("status"), bool(root.flag("infra_fail"))
     turns = root.children("turns")
-    calls = list(_requests(root, turns)) + ([provider_failure()] if failed else [])
+    calls = list(_requests(root, turns))
     words = turns[-1].text("agent_reply") if turns else None
     event = _event(
         document,
@@ -87,7 +87,7 @@ def medagentbench(document: Document, root: Node) -> Reading:
         root.need_text("task_id"),
         request={"goal": root.text("task_id"), "prose": root.text("instruction")},
         model=_model(root, words, "absent" if failed else "unknown") if turns or failed else None,
-        tool_calls=calls,
+        tool_calls=calls + ([provider_failure()] if failed else []),
         side_effects=[effect for attempt in root.children("write_attempts") for effect in _effects(attempt)],
         contradictions=_contradictions(root.child("integrity")),
         budget=_rounds(root, status),
@@ -138,10 +138,13 @@ def _no_request(turn: Node, kind: str | None) -> dict[str, Any]:
     """Return what was no request the harness knows: of an ``invalid`` one it is certain that nothing was sent."""
     invalid = kind == "invalid"
     return {
-        **_request(turn, kind or "unknown"),
+        "call_id": turn.path,
+        "operation_id": turn.path,
+        "tool": kind,
         "access": "unknown",
         "outcome": "malformed" if invalid else "unknown",
         "effect_possible": False if invalid else None,
+        **response(turn.text("observation")),
     }
 
 
@@ -185,7 +188,7 @@ def patientagentbench(document: Document, root: Node) -> Reading:
     status = root.text("status")
     failed = status == "infra_fail"
     talk, case = root.children("transcript"), root.need_text("case_id")
-    calls = [_simulated(call) for call in root.children("tool_calls")] + ([provider_failure()] if failed else [])
+    calls = [_simulated(call) for call in root.children("tool_calls")]
     said = [line.text("content") for line in talk if line.text("role") == "ai"]
     event = _event(
         document,
@@ -197,7 +200,7 @@ def patientagentbench(document: Document, root: Node) -> Reading:
             "prose": next((line.text("content") for line in talk if line.text("role") == "human"), None),
         },
         model=_model(root, said[-1] if said else None, "absent" if failed else "unknown") if said or failed else None,
-        tool_calls=calls,
+        tool_calls=calls + ([provider_failure()] if failed else []),
         steps=[{"action_key": call["operation_id"]} for call in calls],
         budget={"turns": {"used": root.child("meta").whole("num_turns")}},
         completion={"predicate_id": "patientagentbench.rubric", "result": predicate(_rubric(root))},
