@@ -9,6 +9,7 @@ SWE-agent/mini-swe-agent @ a83fcae8. Three forms are read: the bare list of mess
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import PurePath
 from typing import Any
 
@@ -99,7 +100,7 @@ def _trajectory(root: Node) -> _Trajectory:
 
 def _turns(messages: list[Node]) -> Iterator[_Turn]:
     starts = [index for index, message in enumerate(messages) if message.text("role") == "assistant"]
-    for start, end in zip(starts, [*starts[1:], len(messages)], strict=True):
+    for start, end in pairwise([*starts, len(messages)]):
         yield _Turn(messages[start], tuple(messages[start + 1 : end]))
 
 
