@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from schemas.errors import ErrorCode, MessageError
+from schemas.types import INT64_MAX
 from sources.base import (
     Adapter,
     Document,
@@ -331,14 +332,20 @@ def _event_call(node: Node, event: Node, approvals: list[Node]) -> dict[str, Any
     before = [approval for approval in own if approval.text("stage") != "result"]
     # The event is opened before anyone is asked, so that a call starts no earlier than its last approval.
     times = [_time(entry, "timestamp") for entry in (event, *before)]
-    seconds = event.number("working_time")
     return {
         **call,
         **_outcome(event, late=len(before) < len(own)),
         "started_at": max((time for time in times if time), default=None),
-        "duration_ms": None if seconds is None else round(seconds * 1000),
+        "duration_ms": _milliseconds(event),
         **response(_result(node, event)),
     }
+
+
+def _milliseconds(event: Node) -> int | None:
+    seconds = event.number("working_time")
+    if seconds is not None and not 0 <= seconds < INT64_MAX // 1000:
+        event.at("working_time").fail("the duration does not fit 64 bits", ErrorCode.OUT_OF_RANGE)
+    return None if seconds is None else round(seconds * 1000)
 
 
 def _call(call_id: str | None, tool: str | None, arguments: Node) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from sources.base import Adapter, Document, Imported, Options, open_document
 from tests.sources.kit import places, replaced
 
 # One value of every JSON type, and the empty and the wrongly filled ones.
-STRANGERS: tuple[Any, ...] = (None, "", "text", -1, 2**70, 1.5, True, [], [None], {}, {"text": 1})
+STRANGERS: tuple[Any, ...] = (None, "", "text", -1, 2**70, 1e308, 1.5, True, [], [None], {}, {"text": 1})
 NO_RUNS = (
     b"",
     b"\x00" * 64,
