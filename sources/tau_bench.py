@@ -91,7 +91,10 @@ def _run(document: Document, run: Node) -> Reading:
 
 
 def _read(document: Document) -> Reading:
-    yield from each(Node(parse(document.data)).items(), partial(_run, document))
+    root = Node(parse(document.data))
+    if root.value is None:
+        root.fail("expected a list of runs")
+    yield from each(root.items(), partial(_run, document))
 
 
 def _recognises(_name: str, head: bytes) -> bool:

@@ -80,6 +80,6 @@ def test_wrong_types_anywhere_are_errors_and_nothing_else():
 
 def test_truncated_or_foreign_file_is_one_error():
     data = PATH.read_bytes()
-    for text in (b"", data[:10_000], b"{}", b"3"):
+    for text in (b"", data[:10_000], b"{}", b"3", b"null"):
         (error,) = ADAPTER.read(Document("x", text))
         assert isinstance(error, MessageError)
