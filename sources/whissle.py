@@ -115,7 +115,7 @@ ADAPTER = Adapter(
         "when a session ended: its only time is the stamp of its start; some records have none",
         "the outcome of a tool call, except of MedAgentBench's requests",
         "that the model declined: AgentClinic finds it by patterns in the words, which are not read",
-        "a judge's certainty: task_success, the rubric and the diagnosis are verdicts of a judge model",
+        "how far to trust task_success and AgentClinic's correctness: a judge model decides them",
     ),
     recognises=_recognises,
     read=guarded(_read),

@@ -3,7 +3,8 @@
 MedAgentBench runs against a real record store. A GET is a read and a POST a write, as HTTP defines them. Each write
 attempt says whether the store accepted it and whether reading it back found it; that settles the ledger, whatever the
 run says about itself. ``correct`` is a deterministic comparison after the run and becomes the completion predicate; so
-do PatientAgentBench's rubric (satisfied if every part passed) and AgentClinic's ``correctness``, which a judge decides.
+does AgentClinic's ``correctness``, a comparison with the known diagnosis. PatientAgentBench has no known answer, only
+a judge's rubric: that can fail a run, and cannot verify one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -203,7 +204,7 @@ def patientagentbench(document: Document, root: Node) -> Reading:
         tool_calls=calls + ([provider_failure()] if failed else []),
         steps=[{"action_key": call["operation_id"]} for call in calls],
         budget={"turns": {"used": root.child("meta").whole("num_turns")}},
-        completion={"predicate_id": "patientagentbench.rubric", "result": predicate(_rubric(root))},
+        completion={"predicate_id": "patientagentbench.rubric", "result": _rubric(root)},
     )
     yield imported(event)
     yield from _exit(event, status)
@@ -221,11 +222,11 @@ def _simulated(call: Node) -> dict[str, Any]:
     }
 
 
-def _rubric(root: Node) -> bool | None:
-    """Return whether every part of the rubric passed; None if none was evaluated."""
+def _rubric(root: Node) -> str:
+    """Return the predicate's result: a judge's opinion of quality may say no, and its yes proves nothing."""
     results = root.child("evaluation").child("rubric_results")
     verdicts = [results.child(part).flag("pass") for part in results.fields()]
-    return all(verdicts) if verdicts else None
+    return "not_evaluated" if not verdicts else "unverifiable" if all(verdicts) else "unsatisfied"
 
 
 # --- AgentClinic -------------------------------------------------------------------------------------------------

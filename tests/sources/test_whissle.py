@@ -199,9 +199,9 @@ def test_round_limit_is_a_spent_budget():
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "result"), [([True, True], "satisfied"), ([True, False], "unsatisfied"), ([], "not_evaluated")]
+    ("verdicts", "result"), [([True, True], "unverifiable"), ([True, False], "unsatisfied"), ([], "not_evaluated")]
 )
-def test_rubric_is_satisfied_only_as_a_whole(verdicts, result):
+def test_rubric_can_fail_a_run_and_never_verifies_one(verdicts, result):
     rubric = {str(index): {"pass": verdict} for index, verdict in enumerate(verdicts)}
     event = only({**PATIENT, "status": "scored", "evaluation": {"rubric_results": rubric}})
     assert event["completion"]["result"] == result
