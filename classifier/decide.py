@@ -1,7 +1,7 @@
 """The decision: one event and one table in, one classification out. Pure: no clock, no I/O, no state that matters."""
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from classifier import envelope, gaps, packet
 from classifier.fact import Event
@@ -28,8 +28,7 @@ REASON_OF_FAILURE = {
 }
 
 
-@dataclass(frozen=True)
-class Decided:
+class Decided(NamedTuple):
     """A classification in the contract's shape, and what is stored beside it.
 
     ``fact_bits`` are its facts as a bit set; ``packet_completeness`` is the review packet's score, None without one.

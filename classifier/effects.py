@@ -36,41 +36,57 @@ def is_proven_harmless(call: Event) -> bool:
 
 
 class Operation:
-    """One logical mutation: its write attempts, its ledger entries and what follows from them."""
+    """One logical mutation: its write attempts, its ledger entries and what follows from them.
 
-    __slots__ = ("acks", "ambiguous", "denied", "entries", "id", "ok", "unproven", "writes")
+    ``ok`` are the attempts that returned ok, ``unproven`` those that failed without proof that nothing happened.
+    ``took_effect``: an attempt returned ok, or the ledger says confirmed or compensated. ``is_compensated``: what took
+    effect was taken back, and that is established.
+    """
+
+    __slots__ = (
+        "acks", "ambiguous", "denied", "entries", "id", "is_compensated", "is_duplicate", "ok", "took_effect",
+        "unproven", "writes",
+    )  # fmt: skip
 
     def __init__(self, operation_id: str | None) -> None:
         self.id = operation_id
         self.writes: list[Event] = []
         self.entries: list[Event] = []
-        self.acks: list[str] = []
         self.ok: list[Event] = []
         self.unproven: list[Event] = []
-        self.ambiguous = False
-        self.denied = False
+        self.acks = 0
+        self.ambiguous = self.took_effect = self.is_duplicate = self.is_compensated = self.denied = False
 
     def settle(self) -> None:
-        """Establish which attempts returned ok or lack proof, and whether the outcome is ambiguous."""
+        """Establish everything that follows from the attempts and entries gathered."""
         for write in self.writes:
             if write["outcome"] == "ok":
                 self.ok.append(write)
             elif not is_proven_harmless(write):
                 self.unproven.append(write)
-        self.ambiguous = self._is_ambiguous()
+        self.took_effect = bool(self.ok)
+        self.is_duplicate = len(self.ok) > 1 and not has_one_key(self.ok)
+        self.ambiguous = bool(self.unproven) or (self.acks > 0 and not self.ok)
+        if self.entries:
+            self._read_ledger()
 
-    def _is_ambiguous(self) -> bool:
+    def _read_ledger(self) -> None:
+        """Let the ledger's entries speak: they may settle what the attempts left open, or open it again."""
+        settling, confirmed = set(), 0
         for entry in self.entries:
-            if entry["status"] not in _SETTLING:
-                return True
-        if not self.unproven and not self.acks:
-            return False
-        settling = {entry["status"] for entry in self.entries if self.ok or is_verified(entry)}
-        if self.acks and not self.ok and not settling:
-            return True
-        if not self.unproven or "not_started" in settling:
-            return False
-        return not settling or not self._covers_unproven()
+            status = entry["status"]
+            if status in _SETTLING and (self.ok or is_verified(entry)):
+                settling.add(status)
+            if status == "confirmed":
+                confirmed += max(entry["count"] or 1, 1)
+            if status in ("confirmed", "compensated"):
+                self.took_effect = True
+        self.is_duplicate = self.is_duplicate or confirmed > 1
+        self.is_compensated = "compensated" in settling
+        if any(entry["status"] not in _SETTLING for entry in self.entries):
+            self.ambiguous = True
+        elif settling and self.ambiguous:
+            self.ambiguous = "not_started" not in settling and not self._covers_unproven()
 
     def _covers_unproven(self) -> bool:
         """Whether a confirmation is about every attempt without proof: it speaks for attempts under its own key only,
@@ -78,34 +94,19 @@ class Operation:
         keys = {write["idempotency_key"] for write in self.unproven}
         if self.ok:
             return keys <= {write["idempotency_key"] for write in self.ok} - {None}
-        return len(self.unproven) == 1 or (len(keys) == 1 and None not in keys)
-
-    @property
-    def took_effect(self) -> bool:
-        """Whether an attempt returned ok or the ledger says confirmed or compensated."""
-        return bool(self.ok) or any(entry["status"] in ("confirmed", "compensated") for entry in self.entries)
-
-    @property
-    def is_compensated(self) -> bool:
-        """Whether what took effect was taken back, and that is established."""
-        return any(e["status"] == "compensated" and (self.ok or is_verified(e)) for e in self.entries)
-
-    @property
-    def is_duplicate(self) -> bool:
-        """Whether it took effect more than once."""
-        confirmed = [entry for entry in self.entries if entry["status"] == "confirmed"]
-        if len(confirmed) > 1 or any((entry["count"] or 1) > 1 for entry in confirmed):
-            return True
-        return len(self.ok) > 1 and not has_one_key(self.ok)
+        return len(self.unproven) < 2 or (len(keys) == 1 and None not in keys)
 
     @property
     def contradicts_itself(self) -> bool:
         """Whether ledger and attempts exclude each other."""
+        if not self.entries or not self.writes:
+            return False
         statuses = {entry["status"] for entry in self.entries}
         if self.ok and "not_started" in statuses:
             return True
-        harmless = bool(self.writes) and all(is_proven_harmless(write) for write in self.writes)
-        return "confirmed" in statuses and harmless and not self.denied
+        if "confirmed" not in statuses or self.denied:
+            return False
+        return all(is_proven_harmless(write) for write in self.writes)
 
     @property
     def effect_started_at(self) -> int | None:
@@ -182,7 +183,7 @@ class Effects:
         takeover = event["takeover"]
         for ack in takeover["acks"] if takeover else ():
             if ack["ack"] not in ("never_started", "stopped_before_call"):
-                self._operation(ack["operation_id"]).acks.append("unknown")
+                self._operation(ack["operation_id"]).acks += 1
 
     def _operation(self, operation_id: str | None) -> Operation:
         """The operation of that id. Without an id, nothing says that two records belong together."""
@@ -210,23 +211,27 @@ class Effects:
         """Codes of what is odd about the operations."""
         found = []
         for operation in self.operations:
-            if len({write["idempotency_key"] for write in operation.writes}) > 1:
+            if len(operation.writes) > 1 and len({write["idempotency_key"] for write in operation.writes}) > 1:
                 found.append(KEY_CHANGED.code)
             if self.newest_token is not None and operation.was_turned_away(self.newest_token):
                 found.append(STALE_WRITE_REJECTED.code)
-            if any(_is_unverified_statement(operation, entry) for entry in operation.entries):
+            if not operation.ok and any(_states_without_proof(entry) for entry in operation.entries):
                 found.append(UNVERIFIED_LEDGER_ENTRY.code)
         return found
 
 
-def _is_unverified_statement(operation: Operation, entry: Event) -> bool:
-    return entry["status"] in ("confirmed", "compensated") and not operation.ok and not is_verified(entry)
+def _states_without_proof(entry: Event) -> bool:
+    return entry["status"] in ("confirmed", "compensated") and not is_verified(entry)
 
 
 def _newest_token(event: Event) -> int | None:
+    """The newest token that the run or the takeover knows of."""
+    own: int | None = event["fencing_token"]
     takeover = event["takeover"]
-    tokens = [event["fencing_token"], takeover["fencing_token"] if takeover else None]
-    return max((token for token in tokens if token is not None), default=None)
+    if not takeover or takeover["fencing_token"] is None:
+        return own
+    token: int = takeover["fencing_token"]
+    return token if own is None else max(own, token)
 
 
 _WRITE, _EFFECT = WRITE_ATTEMPTED.bit, EFFECT_TOOK_PLACE.bit

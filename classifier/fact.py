@@ -1,6 +1,6 @@
 """What a fact is. The facts themselves stand in the modules that establish them; :mod:`classifier.facts` lists them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Event = dict[str, Any]
@@ -18,11 +18,11 @@ class Fact:
     position: int
     name: str
     meaning: str
+    bit: int = field(init=False)
+    """The fact as a bit set of its own."""
 
-    @property
-    def bit(self) -> int:
-        """The fact as a bit set of its own."""
-        return 1 << self.position
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bit", 1 << self.position)
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,12 @@ from classifier import effects, handover, paths, policy, run
 from classifier.fact import Fact, Finding
 
 FACTS: tuple[Fact, ...] = tuple(
-    sorted(
-        (*effects.FACTS, *policy.FACTS, *paths.FACTS, *handover.FACTS, *run.FACTS), key=lambda fact: fact.position
-    )
+    sorted((*effects.FACTS, *policy.FACTS, *paths.FACTS, *handover.FACTS, *run.FACTS), key=lambda fact: fact.position)
 )
 """Every fact, by position."""
 
 FINDINGS: tuple[Finding, ...] = tuple(
-    sorted(
-        (*effects.FINDINGS, *policy.FINDINGS, *handover.FINDINGS, *run.FINDINGS), key=lambda finding: finding.code
-    )
+    sorted((*effects.FINDINGS, *policy.FINDINGS, *handover.FINDINGS, *run.FINDINGS), key=lambda finding: finding.code)
 )
 """Every finding, by code."""
 

@@ -7,6 +7,7 @@ A gap names its subject and field; ``path`` and ``best`` say what value the fiel
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from classifier.effects import is_verified
@@ -36,7 +37,7 @@ class Gap:
     path: Path
     best: Any
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The gap as classifications list it: subject, colon, field, ``missing``."""
         return f"{self.subject}: {self.field} missing"
@@ -163,7 +164,7 @@ def _effect_gaps(view: View) -> Iterator[Gap]:
                 index = next(i for i, other in enumerate(entries) if other is entry)
                 yield Gap(LEDGER, subject, "verified_by", ("side_effects", index, "verified_by"), "status_lookup")
         if not operation.entries:
-            settled = {"operation_id": operation.id, "tool": operation.tool, "status": "not_started"}
+            settled: Event = {"operation_id": operation.id, "tool": operation.tool, "status": "not_started"}
             settled |= {"target": None, "reversible": None, "count": 1, "verified_by": "status_lookup"}
             yield Gap(LEDGER, subject, "ledger entry", ("side_effects", len(entries)), settled)
 
@@ -196,14 +197,20 @@ def _policy_gaps(event: Event) -> Iterator[Gap]:
                     yield Gap(APPROVAL, f"approval of {subject}", field, (*path, "approval", field), best)
 
 
-def _run_gaps(event: Event) -> Iterator[Gap]:
+def _run_gaps(event: Event) -> list[Gap]:
+    found = []
     model, completion, takeover = event["model"], event["completion"], event["takeover"]
     if model and model["stop_class"] is None:
-        yield Gap(STOP, "model", "stop_class", ("model", "stop_class"), "end")
+        found.append(Gap(STOP, "model", "stop_class", ("model", "stop_class"), "end"))
     if completion and completion["claimed"] is True and completion["result"] in (None, "not_evaluated"):
-        yield Gap(PREDICATE, "completion", "result", ("completion", "result"), "satisfied")
+        found.append(_UNEVALUATED)
     if takeover and takeover["state"] in (None, "UNKNOWN"):
-        yield Gap(TAKEOVER, "takeover", "state", ("takeover", "state"), "CLOSED")
+        found.append(Gap(TAKEOVER, "takeover", "state", ("takeover", "state"), "CLOSED"))
     for index, child in enumerate(event["children"]):
         if child["state"] in (None, "unknown"):
-            yield Gap(CHILD, f"child {child['run_id'] or index}", "state", ("children", index, "state"), "stopped")
+            subject = f"child {child['run_id'] or index}"
+            found.append(Gap(CHILD, subject, "state", ("children", index, "state"), "stopped"))
+    return found
+
+
+_UNEVALUATED = Gap(PREDICATE, "completion", "result", ("completion", "result"), "satisfied")

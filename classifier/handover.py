@@ -159,12 +159,13 @@ def is_fresh(fallback: Event, occurred_at: int) -> bool:
     observed_at, max_age_s = fallback["observed_at"], fallback["max_age_s"]
     if observed_at is None or max_age_s is None:
         return True
-    return 0 <= occurred_at - observed_at < max_age_s * _SECOND
+    age: int = occurred_at - observed_at
+    return 0 <= age < int(max_age_s) * _SECOND
 
 
 def is_omitted(component: Event) -> bool:
     """Whether a component is missing from the result; an unknown state is an omission."""
-    return component["state"] != "completed"
+    return bool(component["state"] != "completed")
 
 
 def component_facts(event: Event, *, settled: bool, empty: bool) -> int:

@@ -45,8 +45,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         8,
-        "not predicate_satisfied and "
-        "(not completion_claimed or predicate_unsatisfied or predicate_unverifiable)",
+        "not predicate_satisfied and (not completion_claimed or predicate_unsatisfied or predicate_unverifiable)",
         ("completed",),
     ),
     Rule(8, "ambiguous_effect or required_omission or nonterminal_stop", ("completed",)),
@@ -60,5 +59,3 @@ def prohibited(bits: int) -> list[str]:
     """Kinds that are ruled out for these facts, in the contract's order. Never all of them."""
     ruled_out = {kind for condition, kinds in _COMPILED if condition.holds(bits) for kind in kinds}
     return [kind for kind in KINDS if kind in ruled_out]
-
-

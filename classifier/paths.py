@@ -5,7 +5,9 @@ from typing import NamedTuple
 from classifier.effects import is_auth_status
 from classifier.fact import Event, Fact
 
-AUTHORITY_MISSING = Fact(11, "authority_missing", "a required path was refused for lack of authority; none of it was ok")
+AUTHORITY_MISSING = Fact(
+    11, "authority_missing", "a required path was refused for lack of authority; none of it was ok"
+)
 REQUIRED_PATH_FAILED = Fact(27, "required_path_failed", "the last attempt of a required call is not ok")
 DEPENDENCY_FAILED = Fact(28, "dependency_failed", "a required dependency failed, or the model call did")
 MALFORMED_OBSERVATION = Fact(33, "malformed_observation", "the last answer on a required path cannot be read")
@@ -110,7 +112,7 @@ def _group(calls: list[Event]) -> list[list[Event]]:
 
 
 def _last_attempts(path: list[Event]) -> list[Event]:
-    """The attempts of which none is later: by number; unnumbered ones by start. What cannot be told apart all counts."""
+    """Attempts than which none is later: by number, unnumbered ones by start. What cannot be told apart all counts."""
     if len(path) == 1:
         return path
     field = "started_at" if any(call["attempt"] is None for call in path) else "attempt"

@@ -43,17 +43,20 @@ def run_facts(event: Event, thresholds: "Thresholds") -> int:
     bits = _stop_facts(event)
     completion = event["completion"]
     if completion:
-        bits |= COMPLETION_CLAIMED.bit if completion["claimed"] is True else 0
+        if completion["claimed"] is True:
+            bits |= COMPLETION_CLAIMED.bit
         bits |= _PREDICATE_BITS.get(completion["result"], 0)
     if event["steps"]:
         bits |= _step_facts(event["steps"], thresholds)
     takeover = event["takeover"]
     if takeover and takeover["state"] not in ("RUNNING", "CLOSED"):
         bits |= TAKEN_OVER.bit
-    if any(child["state"] != "stopped" for child in event["children"]):
-        bits |= CHILD_RUN_OPEN.bit
-    if any(c["resolved"] is not True for c in event["contradictions"]):
-        bits |= CONTRADICTION.bit
+    for child in event["children"]:
+        if child["state"] != "stopped":
+            bits |= CHILD_RUN_OPEN.bit
+    for contradiction in event["contradictions"]:
+        if contradiction["resolved"] is not True:
+            bits |= CONTRADICTION.bit
     return bits
 
 

@@ -243,5 +243,3 @@ def _sentence(problem: Mapping[str, Any], content: Mapping[str, Any]) -> str:
 def _row_id(content: Mapping[str, Any], index: int) -> str:
     row = content["rows"][index]
     return str(row.get("id", index + 1)) if isinstance(row, Mapping) else str(index + 1)
-
-

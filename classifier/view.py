@@ -20,8 +20,9 @@ class View:
         self.paths = paths = Paths(event)
         self.fallbacks = fallbacks = Fallbacks(event, effects, paths)
         bits = effects.bits | policy.bits | paths.bits | fallbacks.bits | run.run_facts(event, thresholds)
-        if any(operation.contradicts_itself for operation in effects.operations):
-            bits |= run.CONTRADICTION.bit
+        for operation in effects.operations:
+            if operation.contradicts_itself:
+                bits |= run.CONTRADICTION.bit
         if event["components"] or event["decision"]:
             settled, empty = not bits & AMBIGUOUS_EFFECT.bit, bool(bits & run.EMPTY_RESPONSE.bit)
             bits |= component_facts(event, settled=settled, empty=empty)
@@ -29,13 +30,21 @@ class View:
 
     def findings(self) -> list[str]:
         """Codes of what is odd but decides nothing, sorted, each once."""
-        found = self.effects.collect_findings() + self.policy.collect_findings()
-        return sorted({*found, *self.fallbacks.collect_findings(), *run.collect_findings(self.event)})
+        found: list[str] = []
+        if self.effects.operations:
+            found += self.effects.collect_findings()
+        if self.policy.denials:
+            found += self.policy.collect_findings()
+        if self.event["fallbacks"]:
+            found += self.fallbacks.collect_findings()
+        if self.event["budget"]:
+            found += run.collect_findings(self.event)
+        return sorted(set(found)) if found else found
 
     def obligations(self) -> list[dict[str, str | None]]:
         """What must still happen, whatever the exit: by operation, to reconcile before to compensate. They follow
         effects; nothing compensated is owed again."""
-        owed = []
+        owed: list[dict[str, str | None]] = []
         for operation in sorted(self.effects.operations, key=lambda op: op.id or ""):
             if operation.ambiguous:
                 owed.append({"action": "reconcile", "operation_id": operation.id})

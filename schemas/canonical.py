@@ -8,6 +8,7 @@ decoders deliver it.
 
 import hashlib
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, get_args, get_origin
 
 import msgspec
@@ -30,77 +31,101 @@ encode_json = msgspec.json.Encoder().encode
 
 
 def digests(event: Event) -> tuple[str, str]:
-    """The event's ``(evidence_digest, content_digest)``, each ``sha256:`` and 64 hex digits."""
-    digest = hashlib.sha256(encode_json([field(event[name]) for name, field in _EVIDENCE]))
+    """The event's ``(evidence_digest, content_digest)``, each ``sha256:`` and 64 hex digits.
+
+    A list of several items is hashed as its sorted items; everything else goes through one encoding. The content
+    digest continues the evidence digest with identity and prose.
+    """
+    values = list(_evidence_of(event))
+    parts = [b""]
+    for index, canonicalise in _RECORDS:
+        if values[index]:
+            values[index] = canonicalise(values[index])
+    for index, canonicalise_item in _LISTS:
+        items = values[index]
+        if items:
+            if canonicalise_item is not None:
+                items = values[index] = [canonicalise_item(item) for item in items]
+            if len(items) > 1:
+                parts.append(b"%d:" % index + b",".join(sorted(map(encode_json, items))))
+                values[index] = len(items)
+    parts[0] = encode_json(values)
+    digest = hashlib.sha256(b"\n".join(parts))
     evidence = digest.hexdigest()
-    digest.update(encode_json([[event[name] for name in IDENTITY], *_prose(event)]))
-    return f"sha256:{evidence}", f"sha256:{digest.hexdigest()}"
-
-
-def _prose(event: Event) -> list[Any]:
-    return [record and record[name] for record, name in ((event[outer], name) for outer, name in _PROSE)]
-
-
-def _same(value: Any) -> Any:
-    return value
+    request, model = event["request"], event["model"]
+    prose = (request and request["prose"], model and model["prose"])
+    digest.update(encode_json((_identity_of(event), prose)))
+    return "sha256:" + evidence, "sha256:" + digest.hexdigest()
 
 
 def _sorted_map(value: dict[str, Any]) -> dict[str, Any]:
     return value if len(value) < 2 else {key: value[key] for key in sorted(value)}
 
 
-def _sorted_strings(value: list[str]) -> list[str]:
-    return value if len(value) < 2 else sorted(value)
+def _sorted_list(value: list[Any]) -> list[Any]:
+    return value if len(value) < 2 else sorted(value, key=encode_json)
 
 
-def _record(model: type[Record]) -> Canonicalise:
-    """Drop the prose of a record and order what is nested in it; the record itself is left alone."""
-    prose = tuple(name for name, info in model.model_fields.items() if _is_prose(info))
-    nested = tuple((n, f) for n, i in model.model_fields.items() if (f := _field(n, i)) is not _same)
+def _record(model: type[Record]) -> Canonicalise | None:
+    """How a record's values are canonicalised: prose left out, what is nested in it ordered. None: as they are."""
+    fields = [(name, info) for name, info in model.model_fields.items() if not _is_prose(info)]
+    nested = [(i, f) for i, (name, info) in enumerate(fields) if (f := _nested(name, info)) is not None]
+    if not nested and len(fields) == len(model.model_fields):
+        return None
+    values_of = itemgetter(*(name for name, _ in fields))
 
-    def canonicalise(value: Any) -> Any:
-        if value is None or not (prose or any(value[name] for name, _ in nested)):
-            return value
-        changed = {name: item for name, item in value.items() if name not in prose}
-        for name, field in nested:
-            changed[name] = field(changed[name])
-        return changed
-
-    return canonicalise if prose or nested else _same
-
-
-def _list(item: Canonicalise, *, ordered: bool) -> Canonicalise:
-    def canonicalise(value: list[Any]) -> list[Any]:
-        items = value if item is _same else [item(one) for one in value]
-        return items if ordered or len(items) < 2 else sorted(items, key=encode_json)
+    def canonicalise(record: Event) -> list[Any]:
+        values = list(values_of(record))
+        for index, order in nested:
+            if values[index]:
+                values[index] = order(values[index])
+        return values
 
     return canonicalise
 
 
-def _field(name: str, info: FieldInfo) -> Canonicalise:
-    for kind in (info.annotation, *get_args(info.annotation)):
-        if isinstance(kind, type) and issubclass(kind, Record):
-            listed = get_origin(info.annotation) is list
-            return _list(_record(kind), ordered=name in _ORDERED) if listed else _record(kind)
-    if get_origin(info.annotation) is dict:
+def _nested(name: str, info: FieldInfo) -> Canonicalise | None:
+    """How a field of a nested record is canonicalised; None where it stays as it is."""
+    model, origin = _model_in(info), get_origin(info.annotation)
+    if origin is list:
+        return None if name in _ORDERED else _sorted_list
+    if origin is dict:
         return _sorted_map
-    return _sorted_strings if get_origin(info.annotation) is list and name not in _ORDERED else _same
+    return _record(model) if model else None
+
+
+def _model_in(info: FieldInfo) -> type[Record] | None:
+    kinds = (info.annotation, *get_args(info.annotation))
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Record)), None)
 
 
 def _is_prose(info: FieldInfo) -> bool:
-    return "ProseMarker" in repr(info.annotation) or any(isinstance(m, ProseMarker) for m in info.metadata)
+    annotated = [marker for kind in get_args(info.annotation) for marker in getattr(kind, "__metadata__", ())]
+    return any(isinstance(marker, ProseMarker) for marker in (*info.metadata, *annotated))
 
 
-def _prose_paths() -> tuple[tuple[str, str], ...]:
-    paths = []
-    for outer, info in TerminalEvent.model_fields.items():
-        for kind in get_args(info.annotation):
-            if isinstance(kind, type) and issubclass(kind, Record):
-                paths += [(outer, name) for name, inner in kind.model_fields.items() if _is_prose(inner)]
-    return tuple(paths)
+def _steps(steps: list[Event]) -> list[Event]:
+    return [step | {"checks": _sorted_map(step["checks"])} if len(step["checks"]) > 1 else step for step in steps]
 
 
-_EVIDENCE = tuple(
-    (name, _field(name, info)) for name, info in TerminalEvent.model_fields.items() if name not in _NOT_EVIDENCE
-)
-_PROSE = _prose_paths()
+def _plan() -> tuple[list[tuple[int, Canonicalise]], list[tuple[int, Canonicalise | None]]]:
+    """For each evidence field that is more than a scalar: its index and how it is canonicalised."""
+    records: list[tuple[int, Canonicalise]] = []
+    lists: list[tuple[int, Canonicalise | None]] = []
+    for index, (name, info) in enumerate(_EVIDENCE):
+        model, origin = _model_in(info), get_origin(info.annotation)
+        if origin is list and name not in _ORDERED:
+            lists.append((index, _record(model) if model else None))
+        elif origin is list:
+            records.append((index, _steps))
+        elif origin is dict:
+            records.append((index, _sorted_map))
+        elif model and (canonicalise := _record(model)) is not None:
+            records.append((index, canonicalise))
+    return records, lists
+
+
+_EVIDENCE = [(name, info) for name, info in TerminalEvent.model_fields.items() if name not in _NOT_EVIDENCE]
+_RECORDS, _LISTS = _plan()
+_evidence_of = itemgetter(*(name for name, _ in _EVIDENCE))
+_identity_of = itemgetter(*IDENTITY)

@@ -10,16 +10,32 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.events import Identifier
-from schemas.types import Instant, Long, Prose, Record, map_of, open_enum
+from schemas.types import EnumMarker, Instant, Long, MapOf, Prose, Record
 
-RecoveryActionKind = open_enum(
-    "RecoveryActionKind", "retried", "resubmitted", "approved", "rejected", "overrode", "compensated", "reconciled",
-    "escalated", "ignored", "closed", "unknown",
-)  # fmt: skip
-ReviewEventKind = open_enum(
-    "ReviewEventKind", "opened", "claimed", "paused", "resumed", "decided", "expired", "reassigned", "unknown"
-)
-EnrichmentState = open_enum("EnrichmentState", "completed", "failed", "superseded", "unknown")
+RecoveryActionKind = Annotated[
+    str,
+    EnumMarker(
+        "RecoveryActionKind",
+        "retried",
+        "resubmitted",
+        "approved",
+        "rejected",
+        "overrode",
+        "compensated",
+        "reconciled",
+        "escalated",
+        "ignored",
+        "closed",
+        "unknown",
+    ),
+]
+ReviewEventKind = Annotated[
+    str,
+    EnumMarker(
+        "ReviewEventKind", "opened", "claimed", "paused", "resumed", "decided", "expired", "reassigned", "unknown"
+    ),
+]
+EnrichmentState = Annotated[str, EnumMarker("EnrichmentState", "completed", "failed", "superseded", "unknown")]
 
 
 class Companion(Record):
@@ -46,7 +62,7 @@ class LegacyExit(Companion):
     queue: str | None = Field(None, description="queue that it opened a ticket in")
     user_visible: bool | None = Field(None, description="whether the user saw this exit")
     decided_at: Instant | None = Field(None, description="when it decided")
-    extensions: map_of(str) = Field(description="unknown fields, each as JSON text by path")
+    extensions: MapOf[str] = Field(description="unknown fields, each as JSON text by path")
 
 
 class RecoveryAction(Companion):
@@ -58,7 +74,7 @@ class RecoveryAction(Companion):
     actor: str | None = Field(None, description="who did it")
     reason: Prose | None = Field(None, description="why, in words")
     at: Instant | None = Field(None, description="when")
-    extensions: map_of(str) = Field(description="unknown fields, each as JSON text by path")
+    extensions: MapOf[str] = Field(description="unknown fields, each as JSON text by path")
 
 
 class ReviewEvent(Companion):
@@ -74,7 +90,7 @@ class ReviewEvent(Companion):
     reviewer: str | None = Field(None, description="who")
     deadline: Instant | None = Field(None, description="deadline of the review")
     at: Instant | None = Field(None, description="when")
-    extensions: map_of(str) = Field(description="unknown fields, each as JSON text by path")
+    extensions: MapOf[str] = Field(description="unknown fields, each as JSON text by path")
 
 
 class Enrichment(Companion):
@@ -85,7 +101,7 @@ class Enrichment(Companion):
     state: EnrichmentState | None = Field(None, description="what became of it")
     reverses_result: bool | None = Field(None, description="true: the earlier partial would have been different")
     at: Instant | None = Field(None, description="when")
-    extensions: map_of(str) = Field(description="unknown fields, each as JSON text by path")
+    extensions: MapOf[str] = Field(description="unknown fields, each as JSON text by path")
 
 
 AnyCompanion = Annotated[LegacyExit | RecoveryAction | ReviewEvent | Enrichment, Field(discriminator="type")]

@@ -10,42 +10,91 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.types import Instant, Long, Prose, Record, list_of, map_of, open_enum
+from schemas.types import EnumMarker, Instant, ListOf, Long, MapOf, Prose, Record
 
-StopClass = open_enum(
-    "StopClass", "end", "tool_call", "truncated", "refused", "filtered", "paused", "error", "cancelled", "absent",
-    "unknown",
-)  # fmt: skip
-PolicySource = open_enum(
-    "PolicySource", "application", "validator", "guardrail", "provider_filter", "approver", "unknown"
-)
-PolicyEffect = open_enum("PolicyEffect", "allow", "deny", "require_approval", "unavailable", "unknown")
-ApprovalState = open_enum("ApprovalState", "none", "requested", "granted", "denied", "expired", "dismissed", "unknown")
-Access = open_enum("Access", "read", "write", "unknown")
-Outcome = open_enum(
-    "Outcome", "ok", "error", "timeout", "unavailable", "circuit_open", "malformed", "denied", "cancelled",
-    "not_executed", "unknown",
-)  # fmt: skip
-EffectStatus = open_enum("EffectStatus", "not_started", "confirmed", "ambiguous", "compensated", "unknown")
-VerifiedBy = open_enum("VerifiedBy", "none", "provider_ack", "read_back", "status_lookup", default="none")
-FallbackSource = open_enum(
-    "FallbackSource", "rules_engine", "cached", "default", "alternate_source", "idempotent_retry", "unknown"
-)
-Trigger = open_enum(
-    "Trigger", "timeout", "unavailable", "error", "malformed", "truncated", "model_declined", "budget_exhausted",
-    "unknown",
-)  # fmt: skip
-ComponentState = open_enum("ComponentState", "completed", "omitted", "unknown")
-CanChangeResult = open_enum("CanChangeResult", "no", "yes", "unknown")
-BudgetName = open_enum("BudgetName", "turns", "tool_calls", "tokens", "cost", "time", "context", "unknown")
-PredicateResult = open_enum(
-    "PredicateResult", "satisfied", "unsatisfied", "unverifiable", "not_evaluated", default="unverifiable"
-)
-TakeoverState = open_enum(
-    "TakeoverState", "RUNNING", "FREEZING", "HUMAN_CONTROL", "RESUMING", "CLOSED", "UNKNOWN", default="UNKNOWN"
-)
-Ack = open_enum("Ack", "never_started", "stopped_before_call", "accepted", "unknown")
-ChildState = open_enum("ChildState", "stopped", "running", "unknown")
+StopClass = Annotated[
+    str,
+    EnumMarker(
+        "StopClass",
+        "end",
+        "tool_call",
+        "truncated",
+        "refused",
+        "filtered",
+        "paused",
+        "error",
+        "cancelled",
+        "absent",
+        "unknown",
+    ),
+]
+PolicySource = Annotated[
+    str, EnumMarker("PolicySource", "application", "validator", "guardrail", "provider_filter", "approver", "unknown")
+]
+PolicyEffect = Annotated[str, EnumMarker("PolicyEffect", "allow", "deny", "require_approval", "unavailable", "unknown")]
+ApprovalState = Annotated[
+    str, EnumMarker("ApprovalState", "none", "requested", "granted", "denied", "expired", "dismissed", "unknown")
+]
+Access = Annotated[str, EnumMarker("Access", "read", "write", "unknown")]
+Outcome = Annotated[
+    str,
+    EnumMarker(
+        "Outcome",
+        "ok",
+        "error",
+        "timeout",
+        "unavailable",
+        "circuit_open",
+        "malformed",
+        "denied",
+        "cancelled",
+        "not_executed",
+        "unknown",
+    ),
+]
+EffectStatus = Annotated[
+    str, EnumMarker("EffectStatus", "not_started", "confirmed", "ambiguous", "compensated", "unknown")
+]
+VerifiedBy = Annotated[
+    str, EnumMarker("VerifiedBy", "none", "provider_ack", "read_back", "status_lookup", default="none")
+]
+FallbackSource = Annotated[
+    str,
+    EnumMarker(
+        "FallbackSource", "rules_engine", "cached", "default", "alternate_source", "idempotent_retry", "unknown"
+    ),
+]
+Trigger = Annotated[
+    str,
+    EnumMarker(
+        "Trigger",
+        "timeout",
+        "unavailable",
+        "error",
+        "malformed",
+        "truncated",
+        "model_declined",
+        "budget_exhausted",
+        "unknown",
+    ),
+]
+ComponentState = Annotated[str, EnumMarker("ComponentState", "completed", "omitted", "unknown")]
+CanChangeResult = Annotated[str, EnumMarker("CanChangeResult", "no", "yes", "unknown")]
+BudgetName = Annotated[
+    str, EnumMarker("BudgetName", "turns", "tool_calls", "tokens", "cost", "time", "context", "unknown")
+]
+PredicateResult = Annotated[
+    str,
+    EnumMarker("PredicateResult", "satisfied", "unsatisfied", "unverifiable", "not_evaluated", default="unverifiable"),
+]
+TakeoverState = Annotated[
+    str,
+    EnumMarker(
+        "TakeoverState", "RUNNING", "FREEZING", "HUMAN_CONTROL", "RESUMING", "CLOSED", "UNKNOWN", default="UNKNOWN"
+    ),
+]
+Ack = Annotated[str, EnumMarker("Ack", "never_started", "stopped_before_call", "accepted", "unknown")]
+ChildState = Annotated[str, EnumMarker("ChildState", "stopped", "running", "unknown")]
 
 
 class Request(Record):
@@ -54,7 +103,7 @@ class Request(Record):
     request_ref: str | None = Field(None, description="producer's own reference of the request")
     goal: str | None = Field(None, description="machine-readable goal of the run")
     actor: str | None = Field(None, description="authenticated actor on whose behalf the run acted")
-    delegated_permissions: list_of(str) = Field(description="permissions that the actor delegated to the run")
+    delegated_permissions: ListOf[str] = Field(description="permissions that the actor delegated to the run")
     deadline: Instant | None = Field(None, description="when the answer stops being useful")
     prose: Prose | None = Field(None, description="the request in words; never read by the classifier")
 
@@ -101,7 +150,7 @@ class PolicyDecision(Record):
     reason_code: str | None = Field(None, description="stable code of the reason")
     decided_at: Instant | None = Field(None, description="when it was decided")
     attempted_action: AttemptedAction | None = Field(None, description="the action as it was submitted")
-    alternatives: list_of(str) = Field(description="what is allowed instead, best first")
+    alternatives: ListOf[str] = Field(description="what is allowed instead, best first")
     owner: str | None = Field(None, description="who owns the policy or the next step")
     approval: Approval | None = Field(None, description="state of the approval, if one is asked for")
 
@@ -147,7 +196,7 @@ class Fallback(Record):
     fallback_id: str | None = Field(None, description="identity of the fallback")
     version: str | None = Field(None, description="its version")
     source: FallbackSource | None = Field(None, description="where its result comes from")
-    triggers: list_of(Trigger) = Field(description="failures that it serves")
+    triggers: ListOf[Trigger] = Field(description="failures that it serves")
     access: Access | None = Field(None, description="read or write; absent counts as write")
     operation_id: str | None = Field(None, description="operation that it serves alone; absent: any")
     inputs_digest: str | None = Field(None, description="digest of its normalised inputs")
@@ -180,14 +229,14 @@ class Decision(Record):
 
     asserted: bool | None = Field(None, description="whether a decision is asserted")
     value: str | None = Field(None, description="the decision")
-    required_checks: list_of(str) = Field(description="components that must be completed for it")
+    required_checks: ListOf[str] = Field(description="components that must be completed for it")
 
 
 class Contradiction(Record):
     """Two authorities that disagree."""
 
     subject: str | None = Field(None, description="what they disagree about")
-    sources: list_of(str) = Field(description="who disagrees")
+    sources: ListOf[str] = Field(description="who disagrees")
     resolved: bool | None = Field(None, description="whether somebody settled it; absent counts as no")
 
 
@@ -206,7 +255,7 @@ class Budget(Record):
     tokens: Usage | None = Field(None, description="tokens")
     cost_micros: Usage | None = Field(None, description="cost in millionths of the currency unit")
     deadline_at: Instant | None = Field(None, description="time budget")
-    exhausted: list_of(BudgetName) = Field(description="budgets that ended the run")
+    exhausted: ListOf[BudgetName] = Field(description="budgets that ended the run")
 
 
 class Step(Record):
@@ -216,7 +265,7 @@ class Step(Record):
     confidence_before: float | None = Field(None, description="confidence before the step, 0 to 1")
     confidence_after: float | None = Field(None, description="confidence after the step, 0 to 1")
     advanced: bool | None = Field(None, description="whether the step advanced the task; absent says nothing")
-    checks: map_of(float) = Field(description="validator checks of the step, 0 to 1")
+    checks: MapOf[float] = Field(description="validator checks of the step, 0 to 1")
 
 
 class Completion(Record):
@@ -241,7 +290,7 @@ class Takeover(Record):
 
     state: TakeoverState | None = Field(None, description="state; absent in a block counts as UNKNOWN")
     fencing_token: Long | None = Field(None, description="newest token")
-    acks: list_of(TakeoverAck) = Field(description="acknowledgements per operation")
+    acks: ListOf[TakeoverAck] = Field(description="acknowledgements per operation")
 
 
 class Child(Record):
@@ -272,16 +321,16 @@ class TerminalEvent(Record):
     span_id: str | None = Field(None, description="W3C span id")
     request: Request | None = Field(None, description="what was asked")
     model: Model | None = Field(None, description="how the last model turn stopped")
-    policy_decisions: list_of(PolicyDecision) = Field(description="decisions of policies, validators and approvers")
-    tool_calls: list_of(ToolCall) = Field(description="attempts of tool calls")
-    side_effects: list_of(SideEffect) = Field(description="side-effect ledger")
-    fallbacks: list_of(Fallback) = Field(description="registered fallbacks")
-    components: list_of(Component) = Field(description="named parts of the result")
+    policy_decisions: ListOf[PolicyDecision] = Field(description="decisions of policies, validators and approvers")
+    tool_calls: ListOf[ToolCall] = Field(description="attempts of tool calls")
+    side_effects: ListOf[SideEffect] = Field(description="side-effect ledger")
+    fallbacks: ListOf[Fallback] = Field(description="registered fallbacks")
+    components: ListOf[Component] = Field(description="named parts of the result")
     decision: Decision | None = Field(None, description="business decision asserted")
-    contradictions: list_of(Contradiction) = Field(description="disagreements between authorities")
+    contradictions: ListOf[Contradiction] = Field(description="disagreements between authorities")
     budget: Budget | None = Field(None, description="budgets")
-    steps: list_of(Step) = Field(description="steps in order")
+    steps: ListOf[Step] = Field(description="steps in order")
     completion: Completion | None = Field(None, description="claim and predicate")
     takeover: Takeover | None = Field(None, description="human takeover")
-    children: list_of(Child) = Field(description="delegated runs")
-    extensions: map_of(str) = Field(description="unknown fields, each as JSON text by path")
+    children: ListOf[Child] = Field(description="delegated runs")
+    extensions: MapOf[str] = Field(description="unknown fields, each as JSON text by path")

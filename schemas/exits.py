@@ -9,17 +9,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.types import Instant, Long, Record, list_of, open_enum
+from schemas.types import EnumMarker, Instant, ListOf, Long, Record
 
-Kind = open_enum("Kind", "completed", "refusal", "fallback", "partial", "human_queue", default="human_queue")
+Kind = Annotated[
+    str, EnumMarker("Kind", "completed", "refusal", "fallback", "partial", "human_queue", default="human_queue")
+]
 KINDS: tuple[str, ...] = ("completed", "refusal", "fallback", "partial", "human_queue")
 """The exit kinds, in the order in which prohibited kinds are listed."""
 
-ObligationAction = open_enum("ObligationAction", "reconcile", "compensate", default="reconcile")
-RecordStatus = open_enum(
-    "RecordStatus", "not_started", "confirmed", "ambiguous", "compensated", default="ambiguous"
-)  # fmt: skip
-Retry = open_enum("Retry", "never", "same_identity", "enrich_only", "after_decision", default="never")
+ObligationAction = Annotated[str, EnumMarker("ObligationAction", "reconcile", "compensate", default="reconcile")]
+RecordStatus = Annotated[
+    str, EnumMarker("RecordStatus", "not_started", "confirmed", "ambiguous", "compensated", default="ambiguous")
+]
+Retry = Annotated[str, EnumMarker("Retry", "never", "same_identity", "enrich_only", "after_decision", default="never")]
 
 
 class Obligation(Record):
@@ -53,7 +55,7 @@ class Refusal(Record):
     policy_id: str | None = Field(None, description="policy that denied")
     explanation: str = Field(description="outcome first, then the alternatives; for people")
     retry: Retry = Field(description="what a caller may do")
-    side_effects: list_of(SideEffectRecord) = Field(description="attempted mutations")
+    side_effects: ListOf[SideEffectRecord] = Field(description="attempted mutations")
 
 
 class FallbackExit(Record):
@@ -66,7 +68,7 @@ class FallbackExit(Record):
     result_ref: str | None = Field(None, description="reference of its result")
     idempotency_key: str | None = Field(None, description="key under which a write must be repeated")
     retry: Retry = Field(description="what a caller may do")
-    side_effects: list_of(SideEffectRecord) = Field(description="attempted mutations")
+    side_effects: ListOf[SideEffectRecord] = Field(description="attempted mutations")
 
 
 class PartialExit(Record):
@@ -75,11 +77,11 @@ class PartialExit(Record):
     kind: Literal["partial"] = Field(description="always partial")
     reason_code: str = Field(description="why the first omitted component is missing")
     result_ref: str | None = Field(None, description="reference of the result")
-    completed: list_of(str) = Field(description="components that are there")
-    omitted: list_of(Omission) = Field(description="components that are not")
+    completed: ListOf[str] = Field(description="components that are there")
+    omitted: ListOf[Omission] = Field(description="components that are not")
     completeness: Literal["partial"] = Field(description="always partial")
     retry: Retry = Field(description="what a caller may do")
-    side_effects: list_of(SideEffectRecord) = Field(description="attempted mutations")
+    side_effects: ListOf[SideEffectRecord] = Field(description="attempted mutations")
 
 
 class HumanQueue(Record):
@@ -90,11 +92,11 @@ class HumanQueue(Record):
     queue: str = Field(description="queue that owns it")
     owner: str = Field(description="who owns the queue")
     review_packet_id: str = Field(description="review packet to open")
-    allowed_decisions: list_of(str) = Field(description="what the reviewer may decide")
+    allowed_decisions: ListOf[str] = Field(description="what the reviewer may decide")
     deadline: Instant = Field(description="until when")
     explanation: str = Field(description="outcome first, then who owns it and that the agent must stop; for people")
     retry: Retry = Field(description="what a caller may do")
-    side_effects: list_of(SideEffectRecord) = Field(description="attempted mutations")
+    side_effects: ListOf[SideEffectRecord] = Field(description="attempted mutations")
 
 
 Envelope = Annotated[Refusal | FallbackExit | PartialExit | HumanQueue, Field(discriminator="kind")]
@@ -122,11 +124,11 @@ class Classification(Record):
     reason_code: str = Field(description="stable code of the reason")
     rule_id: str = Field(description="row of the table that decided")
     verified: bool = Field(description="true for completion_verified alone")
-    prohibited: list_of(str) = Field(description="kinds that the invariants rule out for these facts")
-    obligations: list_of(Obligation) = Field(description="what must still happen")
-    evidence_gaps: list_of(str) = Field(description="missing evidence that would have earned a better exit")
-    findings: list_of(str) = Field(description="codes for what is odd but does not decide")
-    facts: list_of(str) = Field(description="names of the facts that hold, sorted")
+    prohibited: ListOf[str] = Field(description="kinds that the invariants rule out for these facts")
+    obligations: ListOf[Obligation] = Field(description="what must still happen")
+    evidence_gaps: ListOf[str] = Field(description="missing evidence that would have earned a better exit")
+    findings: ListOf[str] = Field(description="codes for what is odd but does not decide")
+    facts: ListOf[str] = Field(description="names of the facts that hold, sorted")
     table: TableRef = Field(description="decision table")
     classifier_version: str = Field(description="version of the classifier")
     evidence_digest: str = Field(description="sha256 of the evidence without identity and prose")
@@ -143,7 +145,7 @@ class Mutation(Record):
     target: str | None = Field(None, description="what was changed")
     reversible: bool | None = Field(None, description="whether it can be compensated")
     verified_by: str | None = Field(None, description="how the status was established")
-    arguments: list_of(str) = Field(description="arguments of its attempts")
+    arguments: ListOf[str] = Field(description="arguments of its attempts")
 
 
 class PacketDecision(Record):
@@ -181,14 +183,14 @@ class ReviewPacket(Record):
     request_ref: str | None = Field(None, description="original request")
     goal: str | None = Field(None, description="goal of the run")
     actor: str | None = Field(None, description="authenticated actor")
-    permissions: list_of(str) = Field(description="delegated permissions")
-    policy_decisions: list_of(PacketDecision) = Field(description="policy decisions with versions")
-    tool_outputs: list_of(ToolOutput) = Field(description="relevant tool outputs")
-    mutations: list_of(Mutation) = Field(description="attempted mutations: committed, then unknown, then safely ended")
-    obligations: list_of(Obligation) = Field(description="what must still happen")
-    confirmed: list_of(str) = Field(description="what is confirmed")
-    proposed: list_of(str) = Field(description="what the agent claims or proposes, unconfirmed")
-    allowed_decisions: list_of(str) = Field(description="what the reviewer may decide")
+    permissions: ListOf[str] = Field(description="delegated permissions")
+    policy_decisions: ListOf[PacketDecision] = Field(description="policy decisions with versions")
+    tool_outputs: ListOf[ToolOutput] = Field(description="relevant tool outputs")
+    mutations: ListOf[Mutation] = Field(description="attempted mutations: committed, then unknown, then safely ended")
+    obligations: ListOf[Obligation] = Field(description="what must still happen")
+    confirmed: ListOf[str] = Field(description="what is confirmed")
+    proposed: ListOf[str] = Field(description="what the agent claims or proposes, unconfirmed")
+    allowed_decisions: ListOf[str] = Field(description="what the reviewer may decide")
     deadline: Instant = Field(description="until when")
     completeness: float = Field(description="share of what a reviewer needs that is there, 0 to 1")
-    missing: list_of(str) = Field(description="what a reviewer needs and is not there")
+    missing: ListOf[str] = Field(description="what a reviewer needs and is not there")

@@ -1,18 +1,27 @@
 """The field types that every contract model is built from.
 
 A model field is plain data: ``str``, ``int``, ``bool``, ``float``, lists and nested records. Two types need care and
-live here once: instants (:data:`Instant`) and open enumerations (:func:`open_enum`). Everything derived from the models
-(Avro, JSON Schema, column comments) reads the markers defined here and nothing else.
+live here once: instants (:data:`Instant`) and open enumerations (:class:`EnumMarker`). Everything derived from the
+models (Avro, JSON Schema, column comments) reads the markers defined here and nothing else.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, PlainSerializer, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ONE_MICROSECOND = timedelta(microseconds=1)
@@ -33,13 +42,30 @@ class InstantMarker:
     """Marks a field as an instant: microseconds since 1970-01-01T00:00Z."""
 
 
-@dataclass(frozen=True)
 class EnumMarker:
-    """Marks a field as an open enumeration and carries its Avro name, symbols and default symbol."""
+    """Makes a string an open enumeration: ``Annotated[str, EnumMarker("Name", "symbol", ..., default="symbol")]``.
 
-    name: str
-    symbols: tuple[str, ...]
-    default: str
+    A string that is none of ``symbols`` becomes ``default``. Unknown values are never refused, so that a newer producer
+    does not stop the stream, and never become a good outcome, because every default promises least.
+    """
+
+    __slots__ = ("_known", "default", "name", "symbols")
+
+    def __init__(self, name: str, *symbols: str, default: str = "unknown") -> None:
+        self.name, self.default = name, default
+        self.symbols = symbols if default in symbols else (*symbols, default)
+        self._known = frozenset(self.symbols)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Pydantic's hook: map unknown strings to the default, leave other types to strict validation."""
+        return core_schema.no_info_before_validator_function(self._to_symbol, handler(source))
+
+    def __get_pydantic_json_schema__(self, _schema: CoreSchema, _handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Pydantic's hook: producers are shown the symbols that exist."""
+        return {"type": "string", "enum": list(self.symbols)}
+
+    def _to_symbol(self, value: Any) -> Any:
+        return value if not isinstance(value, str) or value in self._known else self.default
 
 
 @dataclass(frozen=True)
@@ -100,24 +126,7 @@ Long = Annotated[int, Field(ge=INT64_MIN, le=INT64_MAX)]
 Prose = Annotated[str, ProseMarker()]
 
 
-def open_enum(name: str, *symbols: str, default: str = "unknown") -> Any:
-    """The type of an open enumeration: a string that is one of ``symbols``; any other string becomes ``default``.
-
-    Unknown values are never refused, so that a newer producer does not stop the stream, and never become a good
-    outcome, because every ``default`` is the symbol that promises least.
-    """
-    known = frozenset((*symbols, default))
-    ordered = symbols if default in symbols else (*symbols, default)
-
-    def to_symbol(value: Any) -> Any:
-        return value if not isinstance(value, str) or value in known else default
-
-    return Annotated[
-        str,
-        BeforeValidator(to_symbol),
-        WithJsonSchema({"type": "string", "enum": list(ordered)}),
-        EnumMarker(name, ordered, default),
-    ]
+T = TypeVar("T")
 
 
 def _none_to_list(value: Any) -> Any:
@@ -128,23 +137,16 @@ def _none_to_map(value: Any) -> Any:
     return {} if value is None else value
 
 
-def list_of(item: Any) -> Any:
-    """A list field: absent and ``null`` mean empty, at most :data:`MAX_ITEMS` items, the first bad item ends it."""
-    return Annotated[
-        list[item], FailFast(), Field(default_factory=list, max_length=MAX_ITEMS), BeforeValidator(_none_to_list)
-    ]
+ListOf = Annotated[
+    list[T], FailFast(), Field(default_factory=list, max_length=MAX_ITEMS), BeforeValidator(_none_to_list)
+]
+"""A list: absent and ``null`` mean empty, at most :data:`MAX_ITEMS` items, the first bad item ends it."""
 
-
-def map_of(value: Any) -> Any:
-    """A map field with string keys: absent and ``null`` mean empty."""
-    return Annotated[dict[str, value], BeforeValidator(_none_to_map), Field(default_factory=dict)]
+MapOf = Annotated[dict[str, T], BeforeValidator(_none_to_map), Field(default_factory=dict)]
+"""A map with string keys: absent and ``null`` mean empty."""
 
 
 class Record(BaseModel):
     """Base of all contract models: strict types, no NaN, unknown fields kept apart by the reader."""
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False, frozen=True, protected_namespaces=())
-
-
-RecordType = type[Record]
-FieldVisitor = Callable[[str, Any], None]
