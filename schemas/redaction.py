@@ -13,40 +13,28 @@ Not found: secrets that are encoded (base64, percent-encoding, hex), split over 
 
 import hmac
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-import re2  # type: ignore[import-untyped]  # ships no type hints
-
 from schemas.avro import AvroType, avro_schema
 from schemas.contract import INCOMING
 from schemas.errors import ErrorCode, MessageError
-from schemas.secret_patterns import DEFAULT_PATTERNS, ESCAPED_ASCII, Accept, Pattern
+from schemas.secret_patterns import DEFAULT_PATTERNS, ESCAPED_ASCII, Pattern
+from schemas.secret_search import Finder, Hit, Span, TooDeeplyEscapedError, compile_bytes, find, plain
 
 CONFIGURED = "configured"
 """The kind of a text that is redacted because of its path."""
 MIN_KEY_BYTES = 16
-MAX_ESCAPE_DEPTH = 8
 MAX_ROUNDS = 8
 """A text is searched again after its secrets are replaced, because what stood beside one may be seen now."""
-MAX_OVERLAP = 64
-"""Up to this length of a refused match, in bytes, the next may start inside it; bounds the time over hostile text."""
 
 _DIGEST = re.compile(rb"\[redacted:[a-z0-9_]{1,32}:[0-9a-f]{16}\]")
-_ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4})')
-_SHORT_ESCAPES = {
-    b'\\"': b'"', b"\\\\": b"\\", b"\\/": b"/", b"\\b": b"\b", b"\\f": b"\f", b"\\n": b"\n", b"\\r": b"\r",
-    b"\\t": b"\t",
-}  # fmt: skip
 _ASCII_ESCAPE = re.compile(rb"\\u00[2-7]")
 _JSON_START = re.compile(rb"[\xef\xbb\xbf\s]*[{\[]")
 _COMPONENT_NAMES = {("Component", "name"), ("Enrichment", "component"), ("Decision", "required_checks")}
 _IDENTITY_NAMES = {"type", "tenant", "idempotency_key"}
-
-Span = tuple[int, int]
 
 
 class Role(StrEnum):
@@ -62,10 +50,6 @@ class Role(StrEnum):
 
 Plan = dict[str, Any]
 """Per field of a record that holds text: its :class:`Role`, or the plan of the nested record."""
-
-
-class TooDeeplyEscapedError(ValueError):
-    """A text is escaped so often over that nobody can say what it holds."""
 
 
 # --- which texts a record holds ------------------------------------------------------------------------------------
@@ -167,152 +151,9 @@ def _texts(value: Any, plan: Any, found: list[str]) -> None:
             found.extend(f'"{key}": {inner}' for key, inner in value.items())
 
 
-# --- secrets in bytes ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _View:
-    """A text with its JSON escapes resolved, that knows where in the original each of its bytes came from."""
-
-    text: bytes
-    parent: "_View | None" = None
-    starts: Sequence[int] = ()
-    """Where each run of ``text`` starts; runs alternate between copied bytes and one resolved escape."""
-    origins: Sequence[int] = ()
-    """Where each run starts in the parent's text; one more than ``starts``."""
-
-    def locate(self, span: Span) -> Span:
-        """Return the range of the original text that the range ``span`` of this text came from."""
-        if self.parent is None:
-            return span
-        return self.parent.locate((self._origin(span[0], end=False), self._origin(span[1] - 1, end=True)))
-
-    def _origin(self, position: int, *, end: bool) -> int:
-        run = bisect_right(self.starts, position) - 1
-        if run % 2:
-            return self.origins[run + 1] if end else self.origins[run]
-        return self.origins[run] + position - self.starts[run] + end
-
-    def unescaped(self) -> "_View | None":
-        """Return the view one level of JSON escapes further in; None if there is none."""
-        starts, origins, pieces, length, done = [], [], [], 0, 0
-        for match in _ESCAPE.finditer(self.text):
-            for piece, origin in ((self.text[done : match.start()], done), (_resolve(match[0]), match.start())):
-                starts.append(length)
-                origins.append(origin)
-                pieces.append(piece)
-                length += len(piece)
-            done = match.end()
-        if not done:
-            return None
-        text = b"".join((*pieces, self.text[done:]))
-        return _View(text, self, (*starts, length), (*origins, done, len(self.text)))
-
-
-def _resolve(escape: bytes) -> bytes:
-    if escape in _SHORT_ESCAPES:
-        return _SHORT_ESCAPES[escape]
-    return (
-        bytes.fromhex(escape.replace(b"\\u", b"").decode())
-        .decode("utf-16-be", "surrogatepass")
-        .encode("utf-8", "surrogatepass")
-    )
-
-
-def _views(text: bytes) -> Iterator[_View]:
-    """Yield the text, and what its JSON escapes stand for, level by level. Raises TooDeeplyEscapedError."""
-    view: _View | None = _View(text)
-    for _ in range(MAX_ESCAPE_DEPTH):
-        if view is None:
-            return
-        yield view
-        view = view.unescaped() if b"\\" in view.text else None
-    if view is not None:
-        raise TooDeeplyEscapedError
-
-
-def _plain(secret: bytes) -> bytes:
-    """Return the secret without JSON escapes, so that it has one digest however it is written."""
-    return list(_views(secret))[-1].text
-
-
 def _hidden(text: bytes) -> bytes:
     """Return the text with its digests blanked by a byte that UTF-8 never has, so that none is taken for a secret."""
     return _DIGEST.sub(lambda match: b"\xff" * len(match[0]), text)
-
-
-@dataclass(frozen=True)
-class _Finder:
-    """One compiled form of one pattern."""
-
-    kind: str
-    regex: Any
-    accept: Accept
-
-    def spans(self, text: bytes) -> Iterator[Span]:
-        """Ranges of accepted secrets."""
-        position = 0
-        while match := self.regex.search(text, position):
-            start, end = _secret_of(match)
-            accepted = start < end and self.accept(text, start, end)
-            if accepted:
-                yield start, _whole_character(text, end)
-            # What surrounds a secret may surround the next one too.
-            position = end if accepted else _resume(match)
-
-
-def _resume(match: Any) -> int:
-    start, end = match.span()
-    return start + 1 if end - start < MAX_OVERLAP else max(end, start + 1)
-
-
-def _secret_of(match: Any) -> Span:
-    groups = (match.span(group) for group in range(1, match.re.groups + 1))
-    secret: Span = next((span for span in groups if span != (-1, -1)), match.span())
-    return secret
-
-
-def _whole_character(text: bytes, end: int) -> int:
-    while text[end - 1] >= 0x80 and end < len(text) and text[end] & 0xC0 == 0x80:
-        end += 1
-    return end
-
-
-def _compile(pattern: str) -> Any:
-    options = re2.Options()
-    # Bytes, not characters: Avro bodies are no UTF-8.
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.log_errors = False
-    return re2.compile(pattern.encode("latin-1"), options)
-
-
-@dataclass(frozen=True)
-class _Hit:
-    start: int
-    end: int
-    kind: str
-
-    def joined(self, other: "_Hit") -> "_Hit":
-        """Both as one; the larger gives the kind, the first if equal."""
-        larger = other if other.end - other.start > self.end - self.start else self
-        return _Hit(min(self.start, other.start), max(self.end, other.end), larger.kind)
-
-
-def _find(text: bytes, finders: Sequence[_Finder]) -> list[_Hit]:
-    """Secrets of ``text`` at every level of escapes, overlapping ones joined, in order."""
-    found = [
-        _Hit(*view.locate(span), finder.kind)
-        for view in _views(text)
-        for finder in finders
-        for span in finder.spans(view.text)
-    ]
-    hits: list[_Hit] = []
-    for hit in sorted(found, key=lambda hit: hit.start):
-        if hits and hit.start < hits[-1].end:
-            hits[-1] = hits[-1].joined(hit)
-        else:
-            hits.append(hit)
-    return hits
 
 
 # --- the stage -----------------------------------------------------------------------------------------------------
@@ -323,8 +164,8 @@ class _Program:
     """What a :class:`Redactor` compiled from its configuration."""
 
     plans: dict[str, Plan]
-    strict: tuple[_Finder, ...]
-    loose: tuple[_Finder, ...]
+    strict: tuple[Finder, ...]
+    loose: tuple[Finder, ...]
     any_loose: Any
 
 
@@ -387,7 +228,9 @@ class Redactor:
         Rather too much than too little: in Avro bodies the byte after a secret may go with it. Never raises.
         """
         try:
-            spans = [(hit.start, hit.end) for hit in _find(raw, (*self._program.strict, *self._program.loose))]
+            if not self.suspicious(raw):
+                return raw, 0
+            spans = [(hit.start, hit.end) for hit in find(raw, (*self._program.strict, *self._program.loose))]
             if self.paths:
                 spans += _configured_spans(raw, self.paths)
             return _overwrite(raw, spans)
@@ -415,9 +258,9 @@ def _program(paths: Sequence[str], patterns: Sequence[Pattern]) -> _Program:
     any_loose = "|".join(dict.fromkeys((*(form for _, form, _ in loose), ESCAPED_ASCII)))
     return _Program(
         _plans(paths),
-        tuple(_Finder(pattern.kind, _compile(pattern.strict), pattern.accept) for pattern in patterns),
-        tuple(_Finder(kind, _compile(form), covers) for kind, form, covers in loose),
-        _compile(any_loose),
+        tuple(Finder(pattern.kind, compile_bytes(pattern.strict), pattern.accept) for pattern in patterns),
+        tuple(Finder(kind, compile_bytes(form), covers) for kind, form, covers in loose),
+        compile_bytes(any_loose),
     )
 
 
@@ -429,12 +272,12 @@ class _Editing:
     hits: int = 0
 
     def edit(self, value: Any, plan: Any, path: str) -> Any:
-        """``value`` with its texts redacted; the same object if nothing changed."""
+        """Return ``value`` with its texts redacted; the same object if nothing changed."""
         if value is None:
             return None
         if isinstance(value, list):
             items = [self.edit(item, plan, f"{path}[{index}]") for index, item in enumerate(value)]
-            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+            return items if items != value else value
         if isinstance(plan, dict):
             return self._record(value, plan, path)
         return self._map(value, plan, path) if isinstance(value, dict) else self._text(value, plan, path)
@@ -444,30 +287,26 @@ class _Editing:
         changed = {}
         for name, role in plan.items():
             new = self.edit(record[name], role, prefix + name)
-            if new is not record[name]:
+            if new != record[name]:
                 changed[name] = new
         return record | changed if changed else record
 
-    def _map(self, entries: dict[str, Any], roles: Any, path: str) -> dict[str, Any]:
+    def _map(self, entries: dict[str, Any], roles: _MapRoles, path: str) -> dict[str, Any]:
         edited = {}
         for key, value in entries.items():
-            role = roles.get(key) if isinstance(roles, _MapRoles) else roles
-            new = value
-            if isinstance(value, str):
-                new = self._text(value, role, path, f'"{key}": ')
-            edited[self._text(key, Role.SCAN, path)] = new
+            new_key = self._text(key, Role.SCAN, path)
+            # The key as it will stand, or what is beside its secrets would be seen the next time only.
+            new = self._text(value, roles.get(key), path, f'"{new_key}": ') if isinstance(value, str) else value
+            edited[new_key] = new
+        if len(edited) != len(entries):
+            raise _failed("two keys are the same once redacted", path)
         return edited if edited != entries else entries
 
-    def _text(self, text: str, role: Any, path: str, before: str = "") -> str:
+    def _text(self, text: str, role: Role, path: str, before: str = "") -> str:
         if role is Role.DIGEST:
             return self._configured(text)
         start = len(before.encode())
-        new, hits = self._secrets((before + text).encode(), start, path)
-        if not hits:
-            return text
-        if role is Role.IDENTITY:
-            raise _failed("holds what looks like a secret, in a field that is never altered", path)
-        self.hits += hits
+        new = self._secrets((before + text).encode(), start, role, path)
         return new[start:].decode()
 
     def _configured(self, text: str) -> str:
@@ -477,24 +316,26 @@ class _Editing:
         self.hits += 1
         return self.redactor.digest(raw, CONFIGURED).decode()
 
-    def _secrets(self, text: bytes, start: int, path: str) -> tuple[bytes, int]:
+    def _secrets(self, text: bytes, start: int, role: Role, path: str) -> bytes:
         """Replace until nothing is left to replace, which makes redaction idempotent; each round uses up text."""
-        program, hits = self.redactor._program, 0  # noqa: SLF001  # the pass is a part of its redactor
+        program = self.redactor._program  # noqa: SLF001  # the pass is a part of its redactor
         if not program.any_loose.search(text):
-            return text, 0
+            return text
         for _ in range(MAX_ROUNDS):
-            found = [hit for hit in _find(_hidden(text), program.strict) if hit.end > start]
+            found = [hit for hit in find(_hidden(text), program.strict) if hit.end > start]
             if not found:
-                return text, hits
-            hits += len(found)
+                return text
+            if role is Role.IDENTITY:
+                raise _failed("holds what looks like a secret, in a field that is never altered", path)
+            self.hits += len(found)
             text = self._replaced(text, found, start, path)
         raise _failed("redacting uncovers new secrets without end", path)
 
-    def _replaced(self, text: bytes, found: list[_Hit], start: int, path: str) -> bytes:
+    def _replaced(self, text: bytes, found: list[Hit], start: int, path: str) -> bytes:
         for hit in reversed(found):
             first = max(hit.start, start)
             try:
-                token = self.redactor.digest(_plain(text[first : hit.end]), hit.kind)
+                token = self.redactor.digest(plain(text[first : hit.end]), hit.kind)
             except MessageError as error:
                 raise _failed(error.message, path) from None
             text = text[:first] + token + text[hit.end :]
@@ -513,7 +354,7 @@ def _plans(paths: Sequence[str]) -> dict[str, Plan]:
 
 
 def _configured_spans(raw: bytes, paths: Sequence[str]) -> list[Span]:
-    """Ranges of a dead letter that configured paths may cover: JSON strings under the same key, else everything."""
+    """Return what configured paths may cover of a dead letter: JSON strings under the same key, else everything."""
     everything = [(0, len(raw))]
     keys = [path.rsplit(".", 1)[-1] for path in paths]
     if not _JSON_START.match(raw) or _ASCII_ESCAPE.search(raw) or any(path.endswith((".*", "[]")) for path in paths):
@@ -525,7 +366,7 @@ def _configured_spans(raw: bytes, paths: Sequence[str]) -> list[Span]:
 
 
 def _values_of(raw: bytes, key: str) -> list[Span] | None:
-    """Ranges of the strings under a key anywhere in a JSON text; None if something else than a string is there."""
+    """Return the ranges of the strings under a key anywhere in a JSON text; None if another value is there."""
     value = rb'"%s"\s*:\s*(?:null|"([^"\\]*(?:\\.[^"\\]*)*)|())' % re.escape(key.encode())
     matches = list(re.finditer(value, raw, re.DOTALL))
     if any(match[2] is not None for match in matches):

@@ -157,6 +157,7 @@ _LOOSE_BASE64 = r"(?:[A-Za-z0-9+/=]|\\+(?:/|u00))"
 _SCHEME = r"(?i:bearer|basic|token|apikey|digest|negotiate)"
 _BLANK, _LOOSE_BLANK = r"[ \t]{1,4}", r"(?:[ \t]|\\+t|\\+u0009)+"
 _PEM_BEGIN, _PEM_END = r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----", r"-----END [A-Z0-9 ]{0,32}PRIVATE KEY"
+_PEM_REST = r"(?:[A-Za-z0-9+/= \r\n]|\\+[nr])*"
 _CARD = (
     r"(?:4[0-9]{3}|5[1-5][0-9]{2}|2[2-7][0-9]{2}|6011|6[245][0-9]{2}|35[0-9]{2})[ -]?[0-9]{4}[ -]?[0-9]{4}[ -]?[0-9]{4}"
     r"|3[47][0-9]{2}[ -]?[0-9]{6}[ -]?[0-9]{5}"
@@ -171,8 +172,8 @@ DEFAULT_PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         "private_key",
         # Up to the next dashes only, or a row of beginnings without an end would cost time squared.
-        rf"({_PEM_BEGIN}(?:[^\xff-]|-[^\xff-])*{_PEM_END}(?: BLOCK)?-----|{_PEM_BEGIN}(?:[A-Za-z0-9+/= \r\n]|\\+[nr])*)",
-        rf"({_PEM_BEGIN}(?:[A-Za-z0-9+/= \r\n]|\\+[nr])*)",
+        rf"({_PEM_BEGIN}(?:[^\xff-]|-[^\xff-])*{_PEM_END}(?: BLOCK)?-----|{_PEM_BEGIN}{_PEM_REST})",
+        rf"({_PEM_BEGIN}{_PEM_REST})",
     ),
     _key("anthropic_key", r"sk-ant-[A-Za-z0-9_-]{16,}"),
     _key("openai_key", r"sk-[A-Za-z0-9_-]{20,}", _has_digit),
