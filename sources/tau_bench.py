@@ -73,10 +73,10 @@ def _run(document: Document, run: Node) -> Reading:
     yield imported(
         terminal_event(
             document,
-            source="tau_bench",
+            source="tau-bench",
             identity=(run_id,),
             run_id=run_id,
-            agent_id="tau_bench",
+            agent_id="tau-bench",
             occurred_at=None,
             request={
                 "request_ref": None if task is None else str(task),
@@ -102,7 +102,7 @@ def _recognises(_name: str, head: bytes) -> bool:
 
 
 ADAPTER = Adapter(
-    name="tau_bench",
+    name="tau-bench",
     title="tau-bench results (list of runs)",
     cannot_tell=(
         "whether a tool call succeeded: an error is only in the words of its answer",

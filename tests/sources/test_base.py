@@ -224,7 +224,7 @@ def test_legacy_exit_names_its_event():
 
 def test_adapters_are_found_by_listing_and_have_what_docs_need():
     names = [each.name for each in adapters()]
-    assert {"activegraph", "tau2", "tau_bench", "whissle"} <= set(names)
+    assert {"activegraph", "tau2", "tau-bench", "whissle"} <= set(names)
     assert names == sorted(set(names))
     assert all(each.title and each.cannot_tell for each in adapters())
     assert adapter("tau2").name == "tau2"
