@@ -186,7 +186,7 @@ def _read(document: Document) -> Reading:
 
 
 def _recognises(_name: str, head: bytes) -> bool:
-    return b'"runtime_trace"' in head and b'"event_type"' in head
+    return head.lstrip().startswith(b"{") and b'"runtime_trace"' in head and b'"event_type"' in head
 
 
 ADAPTER = Adapter(

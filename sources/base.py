@@ -85,8 +85,7 @@ class Adapter:
     """A source format. Each module of this package that exports one as ``ADAPTER`` is found by the registry.
 
     ``name`` is what the user types, ``title`` what it reads, ``cannot_tell`` what this format leaves unknown, for
-    people. ``recognises`` sees the file's name and its first 64 KiB. A ``general`` format is one that others embed,
-    such as a provider's response inside of a harness's log: it is recognised only where no other format is.
+    people. ``recognises`` sees the file's name and its first 64 KiB.
     """
 
     name: str
@@ -94,7 +93,6 @@ class Adapter:
     cannot_tell: tuple[str, ...]
     recognises: Callable[[str, bytes], bool]
     read: Callable[[Document], Reading]
-    general: bool = False
 
 
 # --- opening -----------------------------------------------------------------------------------------------------

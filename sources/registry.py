@@ -23,5 +23,4 @@ def adapter(name: str) -> Adapter | None:
 
 def recognised(document: Document) -> tuple[Adapter, ...]:
     """Return the adapters that recognise the document; none or several mean that the user has to name one."""
-    found = [each for each in adapters() if each.recognises(document.name, document.head)]
-    return tuple(each for each in found if not each.general) or tuple(found)
+    return tuple(each for each in adapters() if each.recognises(document.name, document.head))

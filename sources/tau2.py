@@ -261,7 +261,8 @@ def _read(document: Document) -> Reading:
 
 
 def _recognises(_name: str, head: bytes) -> bool:
-    return all(key in head for key in (b'"num_trials"', b'"agent_info"', b'"environment_info"'))
+    marks = (b'"num_trials"', b'"agent_info"', b'"environment_info"')
+    return head.lstrip().startswith(b"{") and all(mark in head for mark in marks)
 
 
 ADAPTER = Adapter(

@@ -100,9 +100,13 @@ def _read(document: Document) -> Reading:
 
 
 def _recognises(_name: str, head: bytes) -> bool:
-    marks = ((b'"goal_met_turn"', b'"end_reason"'), (b'"eval_mrn"',), (b'"rubric_scores"', b'"case_id"'))
-    clinic = (b'"max_inferences"', b'"scenario_id"')
-    return any(all(key in head for key in keys) for keys in (*marks, clinic))
+    marks = (
+        (b'"goal_met_turn"', b'"end_reason"'),
+        (b'"eval_mrn"',),
+        (b'"rubric_scores"', b'"case_id"'),
+        (b'"max_inferences"', b'"scenario_id"'),
+    )
+    return head.lstrip().startswith(b"{") and any(all(key in head for key in keys) for keys in marks)
 
 
 ADAPTER = Adapter(
