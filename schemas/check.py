@@ -43,7 +43,9 @@ def _checks() -> dict[str, Check]:
 
 
 def _compiled(kind: str) -> Check:
-    lines = (f"if r['version'] != {CURRENT_VERSION[kind]}: return False", *_identifiers(kind), *_lines(shape_of(kind)))
+    shape = shape_of(kind)
+    head = f"if r['version'] != {CURRENT_VERSION[kind]} or len(r) != {len(shape.names)}: return False"
+    lines = (head, *_identifiers(kind), *_lines(shape))
     source = "def check(r):\n" + indent("\n".join(lines), " ") + "\n return True"
     namespace: dict[str, Any] = {}
     exec(source, namespace)  # noqa: S102 - the source holds nothing but names and limits of our own models

@@ -103,7 +103,7 @@ class _Resolution:
         tried = [list(self.mismatches(branch, writer, path, seen)) for branch in reader]
         if all(tried):
             # The longest account is that of the branch that agrees furthest.
-            yield from max(tried, key=lambda reasons: (max(map(len, reasons)), len(reasons)))
+            yield from max(reversed(tried), key=lambda reasons: (max(map(len, reasons)), len(reasons)))
 
     def _inside(self, reader: dict[str, Any], writer: dict[str, Any], path: str, seen: frozenset[str]) -> Iterator[str]:
         kind = reader["type"]

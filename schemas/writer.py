@@ -77,6 +77,9 @@ class Writer:
 
     def accept(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return the canonical dict of a record that was decoded by this schema. Raises MessageError."""
+        if record["type"] != self.kind:
+            reason = f"the message was written by the schema of {self.kind}"
+            raise MessageError(ErrorCode.UNSUPPORTED_TYPE, reason, "type")
         return check_record(record) if self.is_current else canonical(record)
 
 
