@@ -24,6 +24,7 @@ from sources.turns import (
     joined,
     keys,
     value,
+    word,
 )
 
 STOPS = {
@@ -53,7 +54,7 @@ EVENTS = frozenset({
 
 def speaks(_url: str, body: Node) -> bool:
     """Tell whether this is a message, one of its events, a text completion or an error of this API."""
-    kind = value(first_event(body), "type")
+    kind = word(first_event(body), "type")
     if kind == "error":
         return isinstance(value(body, "error"), dict) and "choices" not in keys(body)
     return kind in EVENTS or (kind == "message" and "content" in keys(first_event(body))) or kind == "completion"

@@ -8,7 +8,6 @@ unknown, which reads as unavailable. A tool result without ``status`` says nothi
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
 
 from sources import anthropic, cohere
 from sources.base import Node, json_text, response
@@ -24,6 +23,7 @@ from sources.turns import (
     is_error,
     joined,
     keys,
+    split_url,
     value,
 )
 
@@ -55,7 +55,7 @@ def speaks(url: str, body: Node) -> bool:
     """Tell whether this is a Converse or InvokeModel response, or came from a Bedrock host."""
     found = keys(first_event(body))
     own = bool(found & STREAM) or "stopReason" in found or bool(found & {GUARDRAIL_ACTION, GUARDRAIL_TRACE})
-    return own or "bedrock-runtime" in (urlsplit(url).hostname or "") or _vendor(first_event(body)) is not None
+    return own or "bedrock-runtime" in (split_url(url).hostname or "") or _vendor(first_event(body)) is not None
 
 
 def read_response(status: int | None, headers: Headers, body: Node) -> Turn:

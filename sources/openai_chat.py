@@ -25,6 +25,7 @@ from sources.turns import (
     joined,
     keys,
     value,
+    word,
     worst,
 )
 
@@ -45,7 +46,7 @@ OBJECTS = frozenset({"chat.completion", "chat.completion.chunk", "text_completio
 def speaks(url: str, body: Node) -> bool:
     """Tell whether this is a completion, its chunks, or an error from one of this API's paths."""
     event = first_event(body)
-    if value(event, "object") in OBJECTS or isinstance(value(event, "choices"), list):
+    if word(event, "object") in OBJECTS or isinstance(value(event, "choices"), list):
         return True
     error = value(event, "error")
     return "type" not in keys(event) and (isinstance(error, dict) or (bool(url) and error is not None))

@@ -5,7 +5,6 @@ hold a refusal, open function calls or an unanswered approval request. A functio
 """
 
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 from sources.base import Node, json_text, response
 from sources.turns import (
@@ -21,7 +20,9 @@ from sources.turns import (
     first_event,
     is_error,
     joined,
+    split_url,
     value,
+    word,
 )
 
 STOPS = {
@@ -53,7 +54,7 @@ def speaks(url: str, body: Node) -> bool:
     event = first_event(body)
     if value(event, "object") == "response" or str(value(event, "type")).startswith("response."):
         return True
-    return bool(value(event, "error")) and urlsplit(url).path.endswith("/responses")
+    return bool(value(event, "error")) and split_url(url).path.endswith("/responses")
 
 
 def read_response(status: int | None, headers: Headers, body: Node) -> Turn:
@@ -92,7 +93,7 @@ def _signal(body: Node) -> str | None:
 def _stop_class(found: str, items: list[Node]) -> str:
     if found != "end":
         return found
-    kinds = {value(item, "type") for item in items}
+    kinds = {word(item, "type") for item in items}
     if any(value(part, "type") == "refusal" for item in items for part in _parts(item)):
         return "refused"
     if "mcp_approval_request" in kinds:
@@ -174,7 +175,7 @@ def results(request: Node) -> Iterator[Result]:
 
 def _read_stream(status: int | None, headers: Headers, stream: Node) -> Turn:
     events = stream.items()
-    endings = [event for event in events if value(event, "type") in ENDINGS]
+    endings = [event for event in events if word(event, "type") in ENDINGS]
     if not endings:
         error = next((event for event in events if value(event, "type") == "error"), None)
         return failed("openai", status, headers, error) if error else _unfinished(stream)

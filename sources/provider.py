@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pydantic_core import from_json
 
@@ -43,6 +43,7 @@ from sources.turns import (
     first_event,
     joined,
     keys,
+    split_url,
     value,
 )
 
@@ -207,7 +208,7 @@ class _Runs:
 
 
 def _polled(exchange: Exchange) -> str:
-    return urlsplit(exchange.url).path.rsplit("/", 1)[-1]
+    return split_url(exchange.url).path.rsplit("/", 1)[-1]
 
 
 def _approval_ids(turn: Turn) -> list[str]:
@@ -220,7 +221,7 @@ def _history_digests(step: Step) -> list[str]:
     seen = hashlib.sha256()
     digests = []
     for message in history if isinstance(history, list) else ():
-        seen.update(json_text(message).encode("utf-8", "surrogatepass") + b"\n")
+        seen.update(json_text(message).encode() + b"\n")
         digests.append(seen.hexdigest())
     return digests
 
@@ -271,7 +272,7 @@ def _model(step: Step, model: str | None) -> Record:
 
 
 def _vendor(step: Step) -> str:
-    host = urlsplit(step.exchange.url).hostname or ""
+    host = split_url(step.exchange.url).hostname or ""
     if host in VENDORS or step.dialect is not openai_chat.DIALECT:
         return VENDORS.get(host, step.turn.provider)
     azure = host.endswith(".azure.com") or "prompt_filter_results" in keys(step.exchange.body)
@@ -282,7 +283,7 @@ def _asked_model(step: Step) -> str | None:
     asked = value(step.exchange.request, "model")
     if isinstance(asked, str):
         return asked
-    named = re.search(r"/models?/([^/]+?)(:\w*[gG]enerateContent)?(/|$)", urlsplit(step.exchange.url).path)
+    named = re.search(r"/models?/([^/]+?)(:\w*[gG]enerateContent)?(/|$)", split_url(step.exchange.url).path)
     return unquote(named[1]) if named else None
 
 

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 import yaml
 
 from schemas.errors import ErrorCode, MessageError
 from schemas.types import to_iso, to_micros
 from sources.base import Document, Node, Options, iso_time, open_document, parse, parse_lines
-from sources.turns import Exchange, Headers, keys, value
+from sources.turns import Exchange, Headers, elements, keys, split_url, value, word
 
 MAX_YAML_BYTES = 64 * 1024 * 1024
 MAX_YAML_NODES = 1_000_000
@@ -107,20 +106,16 @@ def _of_value(whole: Node) -> Iterator[Exchange | MessageError]:
 
 def _is_event(node: Node) -> bool:
     """Tell whether a value is one event of a stream rather than a whole response."""
-    kind, first = (
-        value(node, "type"),
-        next(iter(_list(value(node, "candidates")) or _list(value(node, "choices"))), None),
-    )
-    streamed = str(value(node, "object")).endswith(".chunk") or "event_type" in keys(node)
+    first = next(iter(elements(value(node, "candidates")) or elements(value(node, "choices"))), None)
+    streamed = word(node, "object").endswith(".chunk") or "event_type" in keys(node)
     open_choice = isinstance(first, dict) and not (first.get("finishReason") or first.get("finish_reason"))
     bedrock = any(key.startswith(("contentBlock", "messageSt")) for key in keys(node))
     return (
-        streamed or bedrock or bool(_EVENT_TYPES.match(str(kind))) or ("message" not in (first or {}) and open_choice)
+        streamed
+        or bedrock
+        or bool(_EVENT_TYPES.match(word(node, "type")))
+        or ("message" not in (first or {}) and open_choice)
     )
-
-
-def _list(given: Any) -> list[Any]:
-    return given if isinstance(given, list) else []
 
 
 # --- one exchange -------------------------------------------------------------------------------------------------
@@ -133,9 +128,8 @@ def _bare(body: Node, request: Node | None = None) -> Exchange:
 def _http(item: Node) -> Exchange | None:
     """Read one recorded call in whichever shell; None if it is no call to a language model."""
     found = keys(item)
-    if not found:
-        # A list is one stream; anything else is no response at all.
-        return _bare(item) if isinstance(item.value, list) else item.fail("expected an object")
+    if not isinstance(item.value, dict | list):
+        item.fail("expected an object")
     if "request" in found and "response" in found:
         return _recorded(item)
     if {"status", "response"} <= found and "path" in found:
@@ -161,8 +155,10 @@ def _nock(item: Node) -> Exchange | None:
     if not is_model_url(url):
         return None
     request = item.at("body") if isinstance(item.at("body").value, dict) else Node({}, item.path)
-    raw = [str(part).lower() if index % 2 == 0 else part for index, part in enumerate(_list(value(item, "rawHeaders")))]
-    headers = dict(zip(raw[::2], raw[1::2], strict=False))
+    raw = [
+        str(part).lower() if index % 2 == 0 else part for index, part in enumerate(elements(value(item, "rawHeaders")))
+    ]
+    headers = {name: given for name, given in zip(raw[::2], raw[1::2], strict=False) if isinstance(given, str)}
     body, text = _body(item.at("response"))
     return Exchange(item.path, url, request, _status(item), headers, body, text)
 
@@ -176,7 +172,7 @@ def _answered(place: str, url: str, request: Node, response: Node, recorded_at: 
 
 def is_model_url(url: str) -> bool:
     """Tell whether a URL is that of a call to a language model."""
-    path = urlsplit(url).path
+    path = split_url(url).path
     return "/threads/" not in path and bool(_MODEL_PATH.search(path))
 
 
@@ -266,12 +262,12 @@ def instant(exchange: Exchange) -> str | None:
 # --- YAML ---------------------------------------------------------------------------------------------------------
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.CSafeLoader):
     """Plain data only: no merge keys, and times stay text."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name and the shape are PyYAML's
         first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith((":timestamp", ":merge"))]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
     }
 
 
@@ -302,7 +298,7 @@ def _check_expansion(data: bytes) -> None:
     sizes: dict[str, int] = {}
     open_nodes: list[tuple[str | None, int]] = []
     total = 0
-    for event in yaml.parse(data, Loader=yaml.SafeLoader):
+    for event in yaml.parse(data, Loader=yaml.CSafeLoader):
         anchor = getattr(event, "anchor", None)
         if isinstance(event, yaml.CollectionStartEvent):
             open_nodes.append((anchor, total))

@@ -7,6 +7,7 @@ to a :class:`Turn`. Errors look alike everywhere and are read here.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from sources.base import Node, json_text, response, unix_time
 
@@ -94,6 +95,25 @@ def keys(node: Node) -> frozenset[str]:
 def value(node: Node, key: str) -> Any:
     """Return what lies under ``key``; None if this is no object."""
     return node.value.get(key) if isinstance(node.value, dict) else None
+
+
+def word(node: Node, key: str) -> str:
+    """Return the string under ``key``; empty if there is none, so that it can be looked up."""
+    found = value(node, key)
+    return found if isinstance(found, str) else ""
+
+
+def elements(given: Any) -> list[Any]:
+    """Return a list as it is; an empty one for anything else."""
+    return given if isinstance(given, list) else []
+
+
+def split_url(url: str) -> SplitResult:
+    """Split a URL; one that cannot be split has no parts."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
 
 
 def first_event(body: Node) -> Node:
@@ -186,7 +206,7 @@ def failed(provider: str, status: int | None, headers: Headers, body: Node, **kn
 
 
 def _error_fields(status: int | None, names: Sequence[str], body: Node) -> Record:
-    code = status if status and status >= 400 else next((int(name) for name in names if name.isdigit()), None)
+    code = status if status and status >= 400 else next((int(name) for name in names if _is_status(name)), None)
     marks = {str(code), *names}
     known = next((_AUTHORITY[name] for name in names if name in _AUTHORITY), None)
     outcome = "timeout" if marks & _TIMEOUTS else "unavailable" if marks & _UNAVAILABLE else "error"
@@ -202,13 +222,17 @@ def _error_names(headers: Headers, body: Node) -> list[str]:
     """Return the machine-readable names of the error, the most specific first."""
     error = value(body, "error")
     inner = Node(error if isinstance(error, dict) else body.value, body.path)
-    reasons = [value(Node(detail), "reason") for detail in value(inner, "details") or () if isinstance(detail, dict)]
+    reasons = [value(Node(detail), "reason") for detail in elements(value(inner, "details"))]
     nested = value(Node(value(inner, "innererror")), "code")
     candidates = [*reasons, *(value(inner, key) for key in ("code", "status", "type", "__type")), nested]
     named = [*candidates, headers.get("x-amzn-errortype", "").split(":")[0]]
     texts = [str(name) for name in named if isinstance(name, str | int) and not isinstance(name, bool)]
     # A number says less than any word beside it; "error" is the envelope's own type.
-    return sorted((name for name in texts if name not in ("", "error")), key=str.isdigit)
+    return sorted((name for name in texts if name not in ("", "error")), key=_is_status)
+
+
+def _is_status(name: str) -> bool:
+    return len(name) == 3 and name.isascii() and name.isdigit()
 
 
 def _filtered_category(body: Node) -> str | None:
