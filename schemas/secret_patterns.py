@@ -129,8 +129,13 @@ def _is_card(text: bytes, start: int, end: int) -> bool:
 
 
 def _key(kind: str, shape: str, accept: Accept = always) -> Pattern:
-    """Make the row of a key that its issuer marks with a prefix."""
+    """Make the row of a key that its issuer marks with a prefix, which ordinary words may end in."""
     return Pattern(kind, rf"\b{shape}", shape, accept, accept)
+
+
+def _marked(kind: str, shape: str) -> Pattern:
+    """Make the row of a key whose prefix is no part of any word, so that it may follow anything."""
+    return Pattern(kind, shape, shape)
 
 
 def _pair(kind: str, key: str, value: str, loose: str, accept: Accept) -> Pattern:
@@ -157,7 +162,7 @@ _LOOSE_BASE64 = r"(?:[A-Za-z0-9+/=]|\\+(?:/|u00))"
 _SCHEME = r"(?i:bearer|basic|token|apikey|digest|negotiate)"
 _BLANK, _LOOSE_BLANK = r"[ \t]{1,4}", r"(?:[ \t]|\\+t|\\+u0009)+"
 _PEM_BEGIN, _PEM_END = r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----", r"-----END [A-Z0-9 ]{0,32}PRIVATE KEY"
-_PEM_REST = r"(?:[A-Za-z0-9+/= \r\n]|\\+[nr])*"
+_PEM_REST = r"(?:(?:[A-Za-z0-9+/= \r\n]|\\+[nr])*[A-Za-z0-9+/=])?"
 _CARD = (
     r"(?:4[0-9]{3}|5[1-5][0-9]{2}|2[2-7][0-9]{2}|6011|6[245][0-9]{2}|35[0-9]{2})[ -]?[0-9]{4}[ -]?[0-9]{4}[ -]?[0-9]{4}"
     r"|3[47][0-9]{2}[ -]?[0-9]{6}[ -]?[0-9]{5}"
@@ -165,8 +170,8 @@ _CARD = (
     r"|62[0-9]{14,17}"
 )
 # A card number stands alone: a part of a longer number, of an id or of a decimal fraction is none.
-_BEFORE_CARD = r"(?:^|[^A-Za-z0-9_.,\xff-]|[^0-9\xff][.,-])"
-_AFTER_CARD = r"(?:$|[^A-Za-z0-9_.\xff]|\.(?:$|[^0-9\xff]))"
+_BEFORE_CARD = r"(?:^|[^A-Za-z0-9_.,-]|[^0-9][.,-])"
+_AFTER_CARD = r"(?:$|[^A-Za-z0-9_.]|\.(?:$|[^0-9]))"
 
 DEFAULT_PATTERNS: tuple[Pattern, ...] = (
     Pattern(
@@ -177,26 +182,27 @@ DEFAULT_PATTERNS: tuple[Pattern, ...] = (
     ),
     _key("anthropic_key", r"sk-ant-[A-Za-z0-9_-]{16,}"),
     _key("openai_key", r"sk-[A-Za-z0-9_-]{20,}", _has_digit),
-    _key("aws_access_key", r"(?:AKIA|ASIA)[A-Z0-9]{16,}"),
-    _key("github_token", r"(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{22,})"),
-    _key("gitlab_token", r"glpat-[A-Za-z0-9_-]{20,}"),
+    _marked("aws_access_key", r"(?:AKIA|ASIA)[A-Z0-9]{16,}"),
+    _marked("github_token", r"(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{22,})"),
+    _marked("gitlab_token", r"glpat-[A-Za-z0-9_-]{20,}"),
     _key("slack_token", r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}", _has_digit),
     Pattern(
         "slack_webhook",
         r"hooks\.slack\.com/services/([A-Za-z0-9/_-]{20,})",
         r"hooks\.slack\.com\\*/services\\*/([A-Za-z0-9/_\\-]{20,})",
     ),
-    _key("google_key", r"(?:AIza[A-Za-z0-9_-]{35,}|GOCSPX-[A-Za-z0-9_-]{20,}|ya29\.[A-Za-z0-9_-]{20,})"),
+    _marked("google_key", r"AIza[A-Za-z0-9_-]{35,}"),
+    _key("google_key", r"(?:GOCSPX-[A-Za-z0-9_-]{20,}|ya29\.[A-Za-z0-9_-]{20,})"),
     _key("stripe_key", r"(?:[rs]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9]{24,})"),
     _key("huggingface_token", r"hf_[A-Za-z0-9]{30,}"),
     _key("groq_key", r"gsk_[A-Za-z0-9]{40,}"),
     _key("npm_token", r"npm_[A-Za-z0-9]{36,}"),
     _key("sendgrid_key", r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
-    _key("jwt", r"eyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*){2,4}"),
+    _marked("jwt", r"eyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*){2,4}"),
     Pattern(
         "authorization",
         rf"(?i:authorization){_SEPARATOR}[\"']?{_SCHEME}{_BLANK}([^\s\"'\\,;<>\x00-\x1f\x7f\xff]{{4,}})",
-        rf"(?i:authorization){_GAP}{_LOOSE_SEPARATOR}{_GAP}{_SCHEME}{_LOOSE_BLANK}([^\s\"'\x00-\x1f\x7f]+)",
+        rf"(?i:authorization){_GAP}{_LOOSE_SEPARATOR}{_GAP}{_SCHEME}{_LOOSE_BLANK}()",
         _no_placeholder,
     ),
     Pattern(
