@@ -1,0 +1,114 @@
+"""ClickHouse through clickhouse-connect: the one place that sees its client and its errors.
+
+An engine has two handles on the same data. The writer inserts and migrates; the reader answers people's questions and
+runs under ``readonly = 1``, which it cannot leave.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import clickhouse_connect
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.exceptions import ClickHouseError, Error, InterfaceError, OperationalError
+
+from sinks.errors import StoreRejected, StoreUnavailable
+
+_MB = 2**20
+
+# Without these the caches may grow to 5 GB each, which is right for a server and wrong for a command.
+CACHE_LIMITS: Mapping[str, int] = {
+    "mark_cache_size": 32 * _MB,
+    "primary_index_cache_size": 32 * _MB,
+    "index_mark_cache_size": 8 * _MB,
+    "vector_similarity_index_cache_size": _MB,
+    "query_condition_cache_size": _MB,
+    "compiled_expression_cache_size": 16 * _MB,
+}
+_SESSION: Mapping[str, Any] = {
+    # Time literals in SQL mean UTC wherever the host is.
+    "session_timezone": "UTC",
+    # A NULL for a column that has none is an error of that row, never silently the type's default.
+    "input_format_null_as_default": 0,
+}
+# Last, because nothing can be set after it.
+_READ_ONLY: Mapping[str, Any] = {**_SESSION, "max_memory_usage": 1024 * _MB, "readonly": 1}
+
+# Codes of the engine that say "not now": memory, disk, too many parts or queries, network, coordination.
+OUTAGE_CODES = frozenset({3, 74, 75, 76, 159, 198, 202, 209, 210, 225, 236, 241, 242, 243, 252, 279, 319, 425, 999})
+_MESSAGE_LIMIT = 600
+
+
+class Engine:
+    """The two handles. Every method raises StoreRejected for a bad statement or row, StoreUnavailable for an outage."""
+
+    def __init__(self, connect: Callable[[Mapping[str, Any]], Client]) -> None:
+        self._writer = connect(_SESSION)
+        self._reader = connect(_READ_ONLY)
+
+    def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
+        """Run a statement that returns nothing."""
+        with mapped_errors():
+            self._writer.command(sql, parameters=dict(parameters or {}))
+
+    def insert(self, table: str, columns: list[str], stream: bytes) -> None:
+        """Insert an Arrow IPC stream: all rows or none."""
+        with mapped_errors():
+            self._writer.raw_insert(table, column_names=columns, insert_block=stream, fmt="ArrowStream")
+
+    def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> bytes:
+        """Answer of the store's own SELECT as an Arrow IPC stream."""
+        with mapped_errors():
+            return self._writer.raw_query(sql, parameters=dict(parameters or {}), fmt="ArrowStream")
+
+    def ask(self, sql: str, fmt: str | None, parameters: Mapping[str, Any] | None = None) -> bytes:
+        """Answer of anybody's SELECT in the engine's format ``fmt`` (None: none is asked for), unable to write."""
+        with mapped_errors():
+            return self._reader.raw_query(sql, parameters=dict(parameters or {}), fmt=fmt)
+
+    def close(self) -> None:
+        """Release both handles, and with them the engine's hold on the directory."""
+        self._reader.close()
+        self._writer.close()
+
+
+def open_embedded(directory: Path) -> Engine:
+    """The engine in this process, on ``directory``. One directory per process at a time, one process per directory."""
+
+    def connect(settings: Mapping[str, Any]) -> Client:
+        with mapped_errors():
+            return clickhouse_connect.get_client(
+                interface="chdb",
+                path=str(directory),
+                settings=dict(settings),
+                chdb_options=dict(CACHE_LIMITS),
+                show_clickhouse_errors="scrub",
+            )
+
+    return Engine(connect)
+
+
+@contextmanager
+def mapped_errors() -> Iterator[None]:
+    """Turn whatever the client raises into the package's own errors."""
+    try:
+        yield
+    except ClickHouseError as error:
+        raise _translated(error) from error
+    except ImportError as error:
+        raise StoreUnavailable("the embedded engine is not installed; install offramp[embedded]") from error
+    except OSError as error:
+        raise StoreUnavailable(f"the store cannot be reached: {error}") from error
+
+
+def _translated(error: ClickHouseError) -> StoreRejected | StoreUnavailable:
+    message = str(error).replace("DB::Exception: ", "").removeprefix("Code: ")[:_MESSAGE_LIMIT]
+    return StoreUnavailable(message) if _is_outage(error) else StoreRejected(message)
+
+
+def _is_outage(error: ClickHouseError) -> bool:
+    code = error.code if isinstance(error, Error) else None
+    if code is None:
+        return isinstance(error, (OperationalError, InterfaceError))
+    return code in OUTAGE_CODES

@@ -1,0 +1,320 @@
+"""The store: evidence, classifications, companions, ledger and dead letters, written once and read by identity.
+
+Every write is idempotent by identity: inserting the same rows again changes nothing that a reader sees. Reading goes
+through views, except by identity, which reads the tables directly because it is on the path of every batch.
+"""
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from schemas.exits import Classification
+from schemas.types import EARLIEST, LATEST
+from sinks.engine import Engine, open_embedded
+from sinks.errors import StoreRejected
+from sinks.lock import Holder, claim_directory, hold
+from sinks.migrations import EMBEDDED, Layout, Migration, load_migrations
+from sinks.readonly import checked_select
+from sinks.rows import COMPANION_TABLES, SCHEMAS, Position, count_rows, encode_keys, read_rows, slice_rows
+
+Key = tuple[str, str]
+"""Identity of a record: tenant, and event id or record id."""
+
+_HASH_SPACE = 2**64
+_RECORD_MIGRATION = (
+    "INSERT INTO schema_migrations SELECT {name:String}, {digest:String}, fromUnixTimestamp64Micro({at:Int64})"
+)
+_PROBED = "SELECT cityHash64(tenant, id) FROM probe"
+_CLASSIFIED = f"SELECT tenant, event_id FROM exit_classifications WHERE identity IN ({_PROBED})"  # noqa: S608 -- constant
+_EVENTS = """
+    SELECT tenant, event_id, event, content_digest, evidence_digest, source, partition, offset, ingested_at
+    FROM terminal_events FINAL
+"""
+_CURRENT = """
+    SELECT classification.* FROM exit_classifications AS classification FINAL
+    LEFT JOIN (SELECT * FROM active_tables FINAL) AS active USING (table_digest, classifier_version)
+    WHERE {where} ORDER BY active.activated_at DESC, classification.classified_at DESC LIMIT 1
+"""
+_TOTALS = """
+    SELECT source, partition, read, classified, stored, duplicate, conflicting, dead_lettered, filtered,
+        first_offset, end_offset, missing_offsets
+    FROM v_ledger
+    WHERE ({source:String} = '' OR source = {source:String})
+        AND ({partition:String} = '' OR partition = {partition:String})
+    ORDER BY source, partition
+"""
+_IN_SPAN = (
+    "identity BETWEEN {low:UInt64} AND {high:UInt64}"
+    " AND occurred_at >= fromUnixTimestamp64Micro({since:Int64})"
+    " AND occurred_at < fromUnixTimestamp64Micro({until:Int64})"
+)
+
+
+class Known(NamedTuple):
+    """What the store knows under an identity: the digest of its content, and where it was read."""
+
+    content_digest: str
+    source: str
+    partition: str
+    offset: int
+
+
+class Rejected(NamedTuple):
+    """One row that the engine refused: its number in the stream, from 0, and why."""
+
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class StoredEvent:
+    """A terminal event as it is kept. ``text`` is canonical JSON, every field present, instants as microseconds."""
+
+    tenant: str
+    event_id: str
+    text: bytes
+    content_digest: str
+    evidence_digest: str
+    position: Position
+    ingested_at: int
+
+
+@dataclass(frozen=True)
+class LedgerTotals:
+    """What became of the messages of one partition. ``missing_offsets`` lie in between and have no ledger row."""
+
+    source: str
+    partition: str
+    read: int
+    classified: int
+    stored: int
+    duplicate: int
+    conflicting: int
+    dead_lettered: int
+    filtered: int
+    first_offset: int
+    end_offset: int
+    missing_offsets: int
+
+
+class Store:
+    """An open store. Raises StoreRejected and StoreUnavailable, see :mod:`sinks.errors`; times are microseconds."""
+
+    def __init__(self, engine: Engine, now: Callable[[], int], layout: Layout = EMBEDDED) -> None:
+        self._engine, self._now, self._layout = engine, now, layout
+
+    # Migrations
+
+    def migrate(self) -> list[str]:
+        """Bring the store up to date; the names of the migrations that were applied, in order.
+
+        Raises StoreRejected if one that was applied has changed since, or if the store is newer than this program.
+        """
+        self._engine.command(_migrations_table(self._layout))
+        applied = {row["name"]: row["digest"] for row in self._rows("SELECT name, digest FROM schema_migrations FINAL")}
+        migrations = load_migrations()
+        _check_history(applied, {migration.name: migration.digest for migration in migrations})
+        pending = [migration for migration in migrations if migration.name not in applied]
+        for migration in pending:
+            self._apply(migration)
+        return [migration.name for migration in pending]
+
+    def _apply(self, migration: Migration) -> None:
+        for statement in migration.statements(self._layout):
+            self._engine.command(statement)
+        row = {"name": migration.name, "digest": migration.digest, "at": self._now()}
+        self._engine.command(_RECORD_MIGRATION, row)
+
+    # Writing
+
+    def insert(self, table: str, stream: bytes) -> None:
+        """Insert what ``rows.encode_*`` made for ``table``: all of it, or nothing and an error."""
+        self._engine.insert(table, _column_names(table), stream)
+
+    def insert_rows_isolating(self, table: str, stream: bytes) -> list[Rejected]:
+        """Insert what can be inserted, and return the rows that the engine refused, by index.
+
+        A bad row costs its neighbours nothing but time: the stream is halved until the bad rows stand alone. An outage
+        is raised, not bisected; what was inserted before it may be inserted again.
+        """
+        return list(self._isolate(table, stream, 0, count_rows(stream)))
+
+    def _isolate(self, table: str, stream: bytes, start: int, length: int) -> Iterator[Rejected]:
+        try:
+            if length:
+                self.insert(table, slice_rows(stream, start, length))
+        except StoreRejected as error:
+            if length == 1:
+                yield Rejected(start, str(error))
+                return
+            half = length // 2
+            yield from self._isolate(table, stream, start, half)
+            yield from self._isolate(table, stream, start + half, length - half)
+
+    # Identity
+
+    def identities(self, keys: Sequence[Key], record_type: str = "terminal_event") -> dict[Key, Known]:
+        """Which of ``keys`` are stored, and as what. ``record_type`` is terminal_event or a companion's type.
+
+        Cost is bounded by the number of keys, not by the size of the store.
+        """
+        table, name = _identity_of(record_type)
+        columns = f"tenant, {name}, content_digest, source, partition, offset"
+        sql = f"SELECT {columns} FROM {table} WHERE identity IN ({_PROBED}) ORDER BY ingested_at"  # noqa: S608 -- names
+        rows = self._probe(keys, sql)
+        wanted = set(keys)
+        return {(tenant, key): Known(*rest) for tenant, key, *rest in rows if (tenant, key) in wanted}
+
+    def classified(self, keys: Sequence[Key], table_digest: str, classifier_version: str) -> set[Key]:
+        """Which of ``keys`` that decision table has classified under that version of the classifier."""
+        sql = f"{_CLASSIFIED} AND table_digest = {{table:String}} AND classifier_version = {{version:String}}"
+        rows = self._probe(keys, sql, {"table": table_digest, "version": classifier_version})
+        return {(tenant, key) for tenant, key in rows} & set(keys)
+
+    def _probe(self, keys: Sequence[Key], sql: str, parameters: Mapping[str, Any] | None = None) -> Iterator[Any]:
+        if not keys:
+            return iter(())
+        # A temporary table, because 25,000 ids as text of the statement cost more to parse than to look up.
+        self._engine.command("CREATE TEMPORARY TABLE IF NOT EXISTS probe (tenant String, id String)")
+        self._engine.command("TRUNCATE TABLE probe")
+        self._engine.insert("probe", ["tenant", "id"], encode_keys(keys))
+        table = pa.ipc.open_stream(self._engine.fetch(sql, parameters)).read_all()
+        return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+    # Reading
+
+    def query(self, sql: str, fmt: str = "JSONEachRow") -> bytes:
+        """Answer of one reading statement, in the engine's output format ``fmt`` (``CSVWithNames``, ``Parquet``...).
+
+        Raises StoreRejected for anything that is not one plain SELECT, EXPLAIN, DESCRIBE, SHOW or EXISTS.
+        """
+        return self._engine.ask(checked_select(sql, self._engine.ask), fmt)
+
+    def ledger_totals(self, source: str | None = None, partition: str | None = None) -> list[LedgerTotals]:
+        """Totals per partition, of all or of one source, of all or of one partition."""
+        parameters = {"source": source or "", "partition": partition or ""}
+        return [LedgerTotals(**row) for row in self._rows(_TOTALS, parameters)]
+
+    def scan_events(
+        self, since: int = EARLIEST, until: int = LATEST + 1, page: int = 10_000
+    ) -> Iterator[list[StoredEvent]]:
+        """All events that occurred in ``[since, until)``, in pages of about ``page`` rows, in a fixed order.
+
+        The order is that of the hashes of their identities, so that a page is one short read at any size of the store.
+        """
+        count = self._rows("SELECT count() AS rows FROM terminal_events")[0]["rows"]
+        pages = max(1, -(-count // page))
+        for number in range(pages):
+            span = {"low": _HASH_SPACE * number // pages, "high": _HASH_SPACE * (number + 1) // pages - 1}
+            yield self._events(_IN_SPAN, span | {"since": since, "until": until})
+
+    def event(self, event_id: str, tenant: str | None = None) -> StoredEvent | None:
+        """One event, or None. Raises StoreRejected if several tenants have one of that id and none is named."""
+        found = self._events(*_by_identity(event_id, tenant))
+        if len(found) > 1:
+            tenants = ", ".join(sorted(event.tenant for event in found))
+            raise StoreRejected(f"tenants {tenants} have event {event_id}; name one")
+        return found[0] if found else None
+
+    def _events(self, where: str, parameters: Mapping[str, Any]) -> list[StoredEvent]:
+        sql = f"{_EVENTS} WHERE {where} ORDER BY identity, tenant, event_id"
+        return [_stored_event(row) for row in self._rows(sql, parameters)]
+
+    def classification(self, event_id: str, tenant: str) -> dict[str, Any] | None:
+        """The current classification of an event in the contract's shape, or None."""
+        where, parameters = _by_identity(event_id, tenant)
+        rows = self._rows(_CURRENT.format(where=where), parameters)
+        return _contract_shape(rows[0]) if rows else None
+
+    def _rows(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        return read_rows(self._engine.fetch(sql, parameters))
+
+
+@contextmanager
+def open_store(  # noqa: PLR0913 -- the clock, the wait and who asks are handed in, each under its own name
+    path: Path,
+    *,
+    holder: str,
+    lock_timeout_s: float,
+    now: Callable[[], int],
+    wait: Callable[[float], None],
+    layout: Layout = EMBEDDED,
+) -> Iterator[Store]:
+    """The embedded store in directory ``path``, made if there is none, owned while the context lasts.
+
+    ``holder`` is the verb that opens it, told to whoever has to wait; ``now`` gives microseconds, ``wait`` takes
+    seconds. Call :meth:`Store.migrate` before anything else. Raises StoreBusy after ``lock_timeout_s`` seconds,
+    StoreRejected if the directory is somebody else's.
+    """
+    claim_directory(path)
+    me = Holder(verb=holder, pid=os.getpid(), host=socket.gethostname(), since=now())
+    with hold(path, me, lock_timeout_s, wait):
+        engine = open_embedded(path / "engine")
+        try:
+            yield Store(engine, now, layout)
+        finally:
+            engine.close()
+
+
+def _migrations_table(layout: Layout) -> str:
+    return f"""
+    CREATE TABLE IF NOT EXISTS schema_migrations {layout.on_cluster}
+    (
+        name String COMMENT 'file of the migration',
+        digest String COMMENT 'sha256 of its text',
+        applied_at DateTime64(6, 'UTC') COMMENT 'when it was applied'
+    )
+    ENGINE = {layout.replacing}(applied_at)
+    ORDER BY name
+    COMMENT 'Migrations that were applied to this store'
+    """
+
+
+def _check_history(applied: Mapping[str, str], known: Mapping[str, str]) -> None:
+    for name, digest in applied.items():
+        if name not in known:
+            raise StoreRejected(f"the store is newer than this program: it has migration {name}; upgrade offramp")
+        if known[name] != digest:
+            raise StoreRejected(f"migration {name} has changed since it was applied; restore it and add a new one")
+
+
+def _column_names(table: str) -> list[str]:
+    if table not in SCHEMAS:
+        raise StoreRejected(f"there is no table {table}; there are {', '.join(sorted(SCHEMAS))}")
+    return list(SCHEMAS[table].names)
+
+
+def _identity_of(record_type: str) -> tuple[str, str]:
+    """Table of a record type, and its column that holds the id."""
+    if record_type == "terminal_event":
+        return "terminal_events", "event_id"
+    if record_type not in COMPANION_TABLES:
+        raise StoreRejected(f"there is no record type {record_type}")
+    return COMPANION_TABLES[record_type], "record_id"
+
+
+def _by_identity(event_id: str, tenant: str | None) -> tuple[str, dict[str, Any]]:
+    if tenant is None:
+        return "event_id = {event_id:String}", {"event_id": event_id}
+    where = "identity = cityHash64({tenant:String}, {event_id:String}) AND tenant = {tenant:String}"
+    return f"{where} AND event_id = {{event_id:String}}", {"event_id": event_id, "tenant": tenant}
+
+
+def _stored_event(row: Mapping[str, Any]) -> StoredEvent:
+    position = Position(row["source"], row["partition"], row["offset"])
+    names = ("tenant", "event_id", "content_digest", "evidence_digest", "ingested_at")
+    return StoredEvent(text=row["event"].encode(), position=position, **{name: row[name] for name in names})
+
+
+def _contract_shape(row: Mapping[str, Any]) -> dict[str, Any]:
+    names = (name for name in Classification.model_fields if name not in ("table", "envelope"))
+    table = {name: row[f"table_{name}"] for name in ("id", "version", "digest")}
+    envelope = None if row["envelope"] is None else json.loads(row["envelope"])
+    return {name: row[name] for name in names} | {"table": table, "envelope": envelope}

@@ -1,0 +1,72 @@
+import pickle
+
+import pytest
+from clickhouse_connect.driver import exceptions
+
+from sinks.engine import OUTAGE_CODES, mapped_errors
+from sinks.errors import StoreBusy, StoreError, StoreRejected, StoreUnavailable
+
+CLIENT_ERRORS = {
+    "InterfaceError": StoreUnavailable,
+    "OperationalError": StoreUnavailable,
+    "StreamFailureError": StoreUnavailable,
+    "Error": StoreRejected,
+    "DatabaseError": StoreRejected,
+    "DataError": StoreRejected,
+    "IntegrityError": StoreRejected,
+    "InternalError": StoreRejected,
+    "ProgrammingError": StoreRejected,
+    "NotSupportedError": StoreRejected,
+    "StreamClosedError": StoreRejected,
+    "ClickHouseError": StoreRejected,
+    "Warning": StoreRejected,
+}
+
+
+def client_errors():
+    found = (value for value in vars(exceptions).values() if isinstance(value, type))
+    return {error.__name__: error for error in found if issubclass(error, exceptions.ClickHouseError)}
+
+
+def test_every_error_of_the_client_is_mapped():
+    assert set(client_errors()) == set(CLIENT_ERRORS)
+
+
+@pytest.mark.parametrize("name", CLIENT_ERRORS)
+def test_an_error_without_a_code_goes_by_its_class(name):
+    error = client_errors()[name]
+    raised = error() if name == "StreamClosedError" else error("words")
+    with pytest.raises(CLIENT_ERRORS[name]), mapped_errors():
+        raise raised
+
+
+@pytest.mark.parametrize("code", sorted(OUTAGE_CODES))
+def test_an_outage_is_told_by_its_code_whatever_the_class(code):
+    with pytest.raises(StoreUnavailable), mapped_errors():
+        raise exceptions.DatabaseError("words", code=code)
+
+
+def test_a_bad_row_is_told_by_its_code_whatever_the_class():
+    with pytest.raises(StoreRejected, match=r"^27\. wrong value"), mapped_errors():
+        raise exceptions.OperationalError("Code: 27. DB::Exception: wrong value", code=27)
+
+
+def test_a_missing_engine_says_what_to_install():
+    with pytest.raises(StoreUnavailable, match=r"offramp\[embedded\]"), mapped_errors():
+        raise ModuleNotFoundError("chdb")
+
+
+def test_a_full_disk_is_an_outage():
+    with pytest.raises(StoreUnavailable, match="No space"), mapped_errors():
+        raise OSError(28, "No space left on device")
+
+
+def test_a_bug_of_ours_stays_what_it_is():
+    with pytest.raises(ZeroDivisionError), mapped_errors():
+        raise ZeroDivisionError
+
+
+def test_busy_travels_between_processes():
+    error = pickle.loads(pickle.dumps(StoreBusy("dir", "`load` (pid 1)")))  # noqa: S301 -- our own bytes
+    assert (error.holder, str(error)) == ("`load` (pid 1)", "the store in dir is in use by `load` (pid 1)")
+    assert isinstance(error, StoreError)
