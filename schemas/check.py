@@ -23,8 +23,8 @@ Check = Callable[[dict[str, Any]], bool]
 def check_record(record: dict[str, Any]) -> dict[str, Any]:
     """Return a record that was decoded by the current Avro schema if it is a valid canonical dict.
 
-    Checked are type and version, identifiers, the range of instants, finite numbers and the length of lists. Raises
-    MessageError. Only what fails here is given to the models, which have the last word and name place and reason.
+    Checked are type and version, identifiers, the range of instants, finite numbers and the length of lists and maps.
+    Raises MessageError. Only what fails here is given to the models, which have the last word and name place and reason.
     """
     return record if _holds(record) else canonical(record)
 
@@ -67,7 +67,7 @@ def _lines(shape: Shape, record: str = "r") -> Iterator[str]:
         yield _range(f"{record}[{name!r}]", -float_info.max, float_info.max)
     for name in shape.double_maps:
         yield f"for v in {record}[{name!r}].values():\n {_range('v', -float_info.max, float_info.max)}"
-    for name in shape.lists:
+    for name in shape.sized:
         yield f"if len({record}[{name!r}]) > {MAX_ITEMS}: return False"
     for name, child in shape.records:
         yield from _block(f"{record}_ = {record}[{name!r}]\nif {record}_ is not None:", child, f"{record}_")

@@ -1,4 +1,4 @@
-"""How the records of the contract nest: which fields are records, lists of records, instants, floating-point numbers.
+"""How the records of the contract nest: which fields are records, lists, maps, instants, floating-point numbers.
 
 Derived from the Avro schema, so from the models. It lets code that walks every event touch only what it must.
 """
@@ -20,7 +20,7 @@ class Shape:
     names: frozenset[str]
     records: Children
     record_lists: Children
-    lists: tuple[str, ...]
+    sized: tuple[str, ...]
     instants: tuple[str, ...]
     doubles: tuple[str, ...]
     double_maps: tuple[str, ...]
@@ -44,7 +44,7 @@ def _shape(record: dict[str, Any], defined: dict[str, AvroType]) -> Shape:
         names=frozenset(fields),
         records=_children(fields, defined),
         record_lists=_children(lists, defined),
-        lists=tuple(lists),
+        sized=tuple(name for name, kind in fields.items() if _is(kind, "array") or _is(kind, "map")),
         instants=tuple(name for name, kind in fields.items() if isinstance(kind, dict) and "logicalType" in kind),
         doubles=tuple(name for name, kind in fields.items() if kind == "double"),
         double_maps=tuple(name for name, kind in fields.items() if _is(kind, "map") and kind["values"] == "double"),

@@ -20,8 +20,8 @@ _FIXED_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 def check_counts(schema: AvroType, data: bytes, start: int = 0) -> int:
     """Walk one record from ``start`` and return where it ends.
 
-    ``schema`` is a parsed writer's schema. Raises MessageError: TOO_LARGE if one list has more than MAX_ITEMS items or
-    all lists and maps together more than MAX_TOTAL_ITEMS, BAD_AVRO if the bytes do not follow the schema.
+    ``schema`` is a parsed writer's schema. Raises MessageError: TOO_LARGE if one list or map has more than MAX_ITEMS
+    items or all together more than MAX_TOTAL_ITEMS, BAD_AVRO if the bytes do not follow the schema.
     """
     walk = _Walk(data, start, _names(schema))
     try:
@@ -65,19 +65,15 @@ class _Walk:
             self._long()
 
     def _skip_blocks(self, kind: dict[str, Any], path: str) -> None:
-        inner, in_list = (kind["items"], 0) if kind["type"] == "array" else (kind["values"], None)
+        is_map, inside = kind["type"] == "map", 0
         while count := self._count():
-            in_list = None if in_list is None else in_list + count
-            self._count_items(count, in_list or 0, path)
+            inside, self.items = inside + count, self.items + count
+            if inside > MAX_ITEMS or self.items > MAX_TOTAL_ITEMS:
+                raise MessageError(ErrorCode.TOO_LARGE, f"must not have more than {MAX_ITEMS} items", path)
             for _ in range(count):
-                if kind["type"] == "map":
+                if is_map:
                     self._advance(self._long())
-                self.skip(inner, f"{path}[]")
-
-    def _count_items(self, count: int, in_list: int, path: str) -> None:
-        self.items += count
-        if in_list > MAX_ITEMS or self.items > MAX_TOTAL_ITEMS:
-            raise MessageError(ErrorCode.TOO_LARGE, "the list has too many items", path)
+                self.skip(kind["values" if is_map else "items"], f"{path}[]")
 
     def _count(self) -> int:
         count = self._long()

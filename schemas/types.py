@@ -32,7 +32,7 @@ EARLIEST = (datetime(1900, 1, 1, tzinfo=UTC) - EPOCH) // ONE_MICROSECOND
 LATEST = (datetime(2262, 4, 11, tzinfo=UTC) - EPOCH) // ONE_MICROSECOND
 
 MAX_ITEMS = 16_384
-"""Items of one list. Two bytes of a message can be an item of a kilobyte in memory, so size alone is no bound."""
+"""Items of one list or map. Two bytes of a message can be a kilobyte in memory, so its size alone is no bound."""
 
 _ISO_8601 = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.*", re.ASCII | re.DOTALL)
 
@@ -134,6 +134,9 @@ def _none_to_list(value: Any) -> Any:
 
 
 def _none_to_map(value: Any) -> Any:
+    # The length is checked before the values: a million bad ones would be a million errors.
+    if isinstance(value, dict) and len(value) > MAX_ITEMS:
+        raise PydanticCustomError("too_long", "the map has too many entries")
     return {} if value is None else value
 
 
@@ -142,8 +145,8 @@ ListOf = Annotated[
 ]
 """A list: absent and ``null`` mean empty, at most :data:`MAX_ITEMS` items, the first bad item ends it."""
 
-MapOf = Annotated[dict[str, T], BeforeValidator(_none_to_map), Field(default_factory=dict)]
-"""A map with string keys: absent and ``null`` mean empty."""
+MapOf = Annotated[dict[str, T], Field(default_factory=dict, max_length=MAX_ITEMS), BeforeValidator(_none_to_map)]
+"""A map with string keys: absent and ``null`` mean empty, at most :data:`MAX_ITEMS` entries."""
 
 
 class Record(BaseModel):

@@ -1,9 +1,10 @@
-"""Sample records that cover every field of the contract, built from the published types so that a new field is covered."""
+"""Sample records that cover every field of the contract, built from its types so that a new field is covered too."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from schemas.avro import avro_schema
+from schemas.companions import COMPANIONS
 from schemas.contract import INCOMING
 
 NOON = 1_796_040_000_123_456
@@ -11,9 +12,7 @@ NOON = 1_796_040_000_123_456
 
 REQUIRED = {
     "terminal_event": {"event_id": "e-1", "run_id": "r-1", "tenant": "acme", "agent_id": "a-1", "occurred_at": NOON},
-    **dict.fromkeys(
-        ("legacy_exit", "recovery_action", "review_event", "enrichment"), {"record_id": "c-1", "tenant": "acme"}
-    ),
+    **{kind: {"record_id": "c-1", "tenant": "acme"} for kind in COMPANIONS},
 }
 
 _PRIMITIVES = {"string": "text", "long": 7, "double": 0.5, "boolean": True}
@@ -31,7 +30,7 @@ def minimal(kind: str) -> dict[str, Any]:
 
 
 def places(kind: str, wanted: str) -> Iterator[tuple[str | int, ...]]:
-    """Where ``full(kind)`` holds a value of an Avro type: a primitive, ``timestamp-micros``, ``enum``, ``array``, ``map``."""
+    """Where ``full(kind)`` holds a value of a type: an Avro one, or ``timestamp-micros``."""
     yield from _places(avro_schema(INCOMING[kind]), wanted, (), {})
 
 

@@ -9,7 +9,7 @@ from schemas.errors import ErrorCode, MessageError
 from schemas.json_form import parse_json, to_json
 from schemas.types import MAX_ITEMS
 from schemas.upcast import upcast
-from tests.schemas.samples import at, full, minimal, path_of, places, replaced
+from tests.schemas.samples import at, full, minimal, places, replaced
 from tests.strategies import random_event
 
 KINDS = tuple(INCOMING)
@@ -25,6 +25,14 @@ def error_of(data, **options):
     with pytest.raises(MessageError) as caught:
         parse_json(data, **options)
     return caught.value
+
+
+def error_or_none(data):
+    try:
+        parse_json(data)
+    except MessageError as error:
+        return error
+    return None
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -68,7 +76,7 @@ def test_instants_are_written_in_utc_with_six_digits():
 
 
 @pytest.mark.parametrize(
-    ("kind", "place"), [(kind, place) for kind in KINDS for place in places(kind, "enum")], ids=lambda x: path_of(x)
+    ("kind", "place"), [(kind, place) for kind in KINDS for place in places(kind, "enum")], ids=str
 )
 def test_an_unknown_symbol_becomes_the_default(kind, place):
     given = replaced(full(kind), place, "from_the_future")
@@ -160,6 +168,14 @@ TIME = ErrorCode.BAD_TIME
         ({"steps": [{"confidence_after": "0.5"}]}, BAD, "steps[0].confidence_after"),
         ({"children": [{}] * (MAX_ITEMS + 1)}, ErrorCode.TOO_LARGE, "children"),
         ({"extensions": []}, BAD, "extensions"),
+        ({"extensions": dict.fromkeys(map(str, range(MAX_ITEMS + 1)), "x")}, ErrorCode.TOO_LARGE, "extensions"),
+        (dict.fromkeys(map(str, range(MAX_ITEMS + 1)), "x"), ErrorCode.TOO_LARGE, "extensions"),
+        ({"model": dict.fromkeys(map(str, range(MAX_ITEMS + 1)), "x")}, ErrorCode.TOO_LARGE, "extensions"),
+        (
+            {"steps": [{"checks": dict.fromkeys(map(str, range(MAX_ITEMS + 1)))}]},
+            ErrorCode.TOO_LARGE,
+            "steps[0].checks",
+        ),
         ({"occurred_at": "2026-11-30T08:00:00"}, TIME, "occurred_at"),
         ({"occurred_at": "2026-11-31T08:00:00Z"}, TIME, "occurred_at"),
         ({"occurred_at": "yesterday"}, TIME, "occurred_at"),
@@ -178,15 +194,15 @@ def test_an_invalid_record_is_one_error_with_code_and_path(changes, code, path):
 
 
 def test_no_error_repeats_the_value_or_a_key_of_the_producer():
-    secret = "hunter2-is-no-password"
+    planted, refused = "hunter2-planted", 0
     for kind in ("string", "long", "double", "boolean", "enum", "timestamp-micros", "array", "map", "record"):
         for place in places("terminal_event", kind):
-            for bad in ({secret: secret}, [secret], secret):
-                given = replaced(full("terminal_event"), place, {secret: bad} if kind == "map" else bad)
-                try:
-                    parse_json(json.dumps(given).encode())
-                except MessageError as error:
-                    assert secret not in f"{error}{error.path}{error.message}"
+            for bad in ({planted: planted}, [planted], planted):
+                given = replaced(full("terminal_event"), place, {planted: bad} if kind == "map" else bad)
+                error = error_or_none(json.dumps(given).encode())
+                assert planted not in f"{error} {error and error.path}"
+                refused += error is not None
+    assert refused > 200
 
 
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity"])

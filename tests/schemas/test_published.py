@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from schemas import published, publish
+from schemas import publish, published
 from schemas.avro import avro_schema
 from schemas.compatibility import why_incompatible, why_unreadable
 from schemas.contract import PUBLISHED

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.avro import avro_schema
+from schemas.check import check_record
 from schemas.contract import INCOMING
 from schemas.errors import ErrorCode, MessageError
 from schemas.json_form import canonical, to_json
@@ -19,7 +20,7 @@ from schemas.skip import check_counts
 from schemas.types import EARLIEST, LATEST, MAX_ITEMS
 from schemas.wire import LocalSchemas, decode, encode_body, encode_confluent, encode_single_object
 from schemas.writer import Writer, current_writer, fingerprint_of, writer_of
-from tests.schemas.samples import full, minimal, path_of, places, replaced
+from tests.schemas.samples import at, full, minimal, path_of, places, replaced
 from tests.strategies import random_event
 
 KINDS = tuple(INCOMING)
@@ -33,6 +34,12 @@ def read(data, **options):
 def error_of(data, **options):
     with pytest.raises(MessageError) as caught:
         read(data, **options)
+    return caught.value
+
+
+def check_error(record):
+    with pytest.raises(MessageError) as caught:
+        check_record(record)
     return caught.value
 
 
@@ -310,15 +317,17 @@ def test_the_body_must_state_the_contracts_type_and_version(kind):
     assert error_of(body(type=other)).code is ErrorCode.UNSUPPORTED_TYPE
 
 
-def test_every_list_is_as_long_as_in_json():
-    for place in places("terminal_event", "array"):
-        item = full("terminal_event")
-        for step in place:
-            item = item[step]
-        small = "" if isinstance(item[0], str) and place[-1] not in {"triggers", "exhausted"} else item[0]
-        record = replaced(full("terminal_event"), place, [small] * (MAX_ITEMS + 1))
-        error = error_of(encode_single_object(record))
+def test_every_list_and_map_is_as_long_as_in_json():
+    event = full("terminal_event")
+    longer = [(place, at(event, place) * (MAX_ITEMS + 1)) for place in places("terminal_event", "array")]
+    for place in places("terminal_event", "map"):
+        value = at(event, place)["key"]
+        longer.append((place, {str(index): value for index in range(MAX_ITEMS + 1)}))
+    assert len(longer) > 10
+    for place, value in longer:
+        error = check_error(replaced(event, place, value))
         assert error.code is ErrorCode.TOO_LARGE
+        assert error.path == path_of(place)
 
 
 # Schemas of others
