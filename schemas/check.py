@@ -21,7 +21,7 @@ Check = Callable[[dict[str, Any]], bool]
 
 
 def check_record(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record that was decoded by the current Avro schema if it is a valid canonical dict.
+    """Return a record decoded by the current Avro schema if it is a valid canonical dict.
 
     Checked are type and version, identifiers, the range of instants, finite numbers and the length of lists and maps.
     Raises MessageError. Only what fails here is given to the models, which have the last word and name place and reason.
