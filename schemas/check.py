@@ -24,7 +24,7 @@ def check_record(record: dict[str, Any]) -> dict[str, Any]:
     """Return a record decoded by the current Avro schema if it is a valid canonical dict.
 
     Checked are type and version, identifiers, the range of instants, finite numbers and the length of lists and maps.
-    Raises MessageError. Only what fails here is given to the models, which have the last word and name place and reason.
+    Raises MessageError. Only what fails here is given to the models, which have the last word, with place and reason.
     """
     return record if _holds(record) else canonical(record)
 
