@@ -83,8 +83,13 @@ _BEST_FOR_FALLBACK: dict[str, Any] = {
 
 
 def of(view: View) -> list[Gap]:
-    """The gaps of an event that stand between it and a better exit, sorted by text, each once."""
+    """The gaps of an event that stand between it and a better exit, sorted by text, each once.
+
+    Behind a standing denial only what the policies left out could matter.
+    """
     event = view.event
+    if view.policy.denials:
+        return _once(list(_policy_gaps(event)))
     found: list[Gap] = []
     if event["fallbacks"]:
         found += _fallback_gaps(view)
@@ -97,8 +102,12 @@ def of(view: View) -> list[Gap]:
     if event["policy_decisions"]:
         found += _policy_gaps(event)
     found += _run_gaps(event)
+    return _once(found)
+
+
+def _once(found: list[Gap]) -> list[Gap]:
     if len(found) > 1:
-        found = list({gap.text: gap for gap in sorted(found, key=lambda gap: (gap.text, str(gap.path)))}.values())
+        return list({gap.text: gap for gap in sorted(found, key=lambda gap: (gap.text, str(gap.path)))}.values())
     return found
 
 

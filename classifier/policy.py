@@ -37,11 +37,11 @@ class Denial:
     decision: Event | None
 
     @property
-    def rank(self) -> tuple[bool, int, str, str, str]:
-        """Order of precedence: dated before undated, earlier first, then by decision; total, so that order of arrival
-        decides nothing."""
-        dated = self.at is not None
-        return (not dated, self.at or 0, self.decision_id, self.policy_id or "", self.reason or "")
+    def rank(self) -> tuple[bool, int, bool, str, str, str]:
+        """Order of precedence: dated before undated, earlier first, recorded before inferred, then by decision; total,
+        so that order of arrival decides nothing."""
+        dated, recorded = self.at is not None, self.decision is not None
+        return (not dated, self.at or 0, not recorded, self.decision_id, self.policy_id or "", self.reason or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,12 @@ def digests(event: Event) -> tuple[str, str]:
     return "sha256:" + evidence, "sha256:" + digest.hexdigest()
 
 
+def content_digest(record: Event) -> str:
+    """Digest over everything of a companion record, which has no evidence to tell apart from prose."""
+    extensions = _sorted_map(record["extensions"])
+    return "sha256:" + hashlib.sha256(encode_json({**record, "extensions": extensions})).hexdigest()
+
+
 def _sorted_map(value: dict[str, Any]) -> dict[str, Any]:
     return value if len(value) < 2 else {key: value[key] for key in sorted(value)}
 

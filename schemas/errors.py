@@ -37,6 +37,8 @@ class ErrorCode(StrEnum):
     """The message is larger than the limit."""
     REDACTION_FAILED = "redaction_failed"
     """Secrets could not be masked, so that nothing of the message may be kept as it is."""
+    STORE_REFUSED = "store_refused"
+    """The record is valid and the store refused its row all the same."""
 
 
 class MessageError(ValueError):

@@ -1,0 +1,139 @@
+"""Configuration, resolved once: one TOML file, then ``OFFRAMP_SECTION__KEY`` in the environment, then flags.
+
+Unknown keys are errors, in the file and in the environment. A secret may be given as ``OFFRAMP_SECTION__KEY_FILE``, the
+path of a file that holds it.
+"""
+
+import os
+import secrets
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from offramp.errors import ConfigurationError
+
+PREFIX = "OFFRAMP_"
+DEFAULT_FILE = "offramp.toml"
+_SECRETS = {("redaction", "key")}
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StoreSettings(_Section):
+    """Where results are kept."""
+
+    path: Path = Field(Path(".offramp"), description="directory of the embedded store")
+    lock_timeout_s: float = Field(10.0, ge=0, description="seconds to wait for whoever owns the store")
+
+
+class RedactionSettings(_Section):
+    """What is kept out of everything that is stored or shown, besides secrets that show by their form."""
+
+    key: SecretStr | None = Field(None, min_length=16, description="key of the digests that replace secrets")
+    paths: list[str] = Field(default_factory=list, description="fields that become digests wholly")
+
+
+class ClassifySettings(_Section):
+    """How events are classified."""
+
+    table: Path | None = Field(None, description="decision table; the default table if absent")
+    workers: int | None = Field(None, ge=0, le=256, description="worker processes; one per core if absent")
+
+
+class Settings(_Section):
+    """All settings, by section."""
+
+    store: StoreSettings = StoreSettings()
+    redaction: RedactionSettings = RedactionSettings()
+    classify: ClassifySettings = ClassifySettings()
+
+
+def resolve(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Mapping[str, Any]]) -> Settings:
+    """The settings. ``flags`` are by section and key; None means not given. Raises ConfigurationError."""
+    content = _from_file(file)
+    for section, key, value in _from_environment(environment):
+        content.setdefault(section, {})[key] = value
+    for section, given in flags.items():
+        content.setdefault(section, {}).update({key: value for key, value in given.items() if value is not None})
+    try:
+        return Settings.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ConfigurationError(f"configuration: {place}: {first['msg']}") from None
+
+
+def _from_file(file: Path | None) -> dict[str, Any]:
+    path = file or Path(DEFAULT_FILE)
+    if file is None and not path.exists():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+
+
+def _from_environment(environment: Mapping[str, str]) -> list[tuple[str, str, Any]]:
+    found = []
+    for name, value in sorted(environment.items()):
+        if not name.startswith(PREFIX):
+            continue
+        section, _, key = name.removeprefix(PREFIX).lower().partition("__")
+        model = Settings.model_fields.get(section)
+        if model is None or not key:
+            raise ConfigurationError(f"{name}: no such setting; it is {PREFIX}SECTION__KEY")
+        if key.endswith("_file") and (section, key.removesuffix("_file")) in _SECRETS:
+            key, value = key.removesuffix("_file"), _secret_from(name, value)
+        found.append((section, key, _parsed(model.annotation, key, value)))
+    return found
+
+
+def _secret_from(name: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{name}: {error}") from None
+
+
+def _parsed(section: Any, key: str, value: str) -> Any:
+    """Text of the environment; a list is written with commas."""
+    field = section.model_fields.get(key)
+    return [part for part in value.split(",") if part] if field and field.annotation == list[str] else value
+
+
+def redaction_key(settings: Settings, environment: Mapping[str, str]) -> bytes | None:
+    """The configured key, else this user's own, made at first use. None where none can be kept: then the first secret
+    found is an error that says so."""
+    if settings.redaction.key is not None:
+        return settings.redaction.key.get_secret_value().encode()
+    home = environment.get("XDG_STATE_HOME") or (environment.get("HOME") and f"{environment['HOME']}/.local/state")
+    if not home:
+        return None
+    path = Path(home) / "offramp" / "redaction.key"
+    try:
+        _make_once(path)
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _make_once(path: Path) -> None:
+    """Make the key file complete or not at all, so that two first uses at once agree on one."""
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as handle:
+        handle.write(secrets.token_hex(32).encode())
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()

@@ -1,0 +1,77 @@
+"""What verbs show: tables that fit the terminal and progress, and the options that several verbs share."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import typer
+
+StoreOption = Annotated[
+    Path | None,
+    typer.Option("--store", metavar="DIR", help="Directory of the embedded store.", show_default=".offramp"),
+]
+LockOption = Annotated[
+    float | None,
+    typer.Option("--lock-timeout", metavar="SECONDS", help="How long to wait for whoever owns the store.", min=0),
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Configuration file.", show_default="offramp.toml")
+]
+
+
+def say(text: str) -> None:
+    """A line for people on stderr: notes, warnings, what to do next."""
+    sys.stderr.write(f"{text}\n")
+
+
+def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table on stdout. ``columns`` are names with ``left`` or ``right``."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    view = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, justify in columns:
+        view.add_column(name, justify="right" if justify == "right" else "left", overflow="fold")
+    for row in rows:
+        view.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
+    Console(file=sys.stdout, width=_width()).print(view)
+
+
+def _width() -> int | None:
+    """The terminal's width, and a wide page where output goes to a file."""
+    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
+
+
+class Progress(Protocol):
+    """Shows how far a long work is."""
+
+    def __call__(self, consumed: int, records: int) -> None:
+        """Say that ``consumed`` bytes in all, and ``records`` messages in all, are done."""
+        ...
+
+
+@contextmanager
+def progress(description: str, total_bytes: int) -> Iterator[Progress]:
+    """Progress with rate and remaining time on stderr, where that is a terminal; else nothing."""
+    if not sys.stderr.isatty():
+        yield lambda consumed, records: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.fields[records]:,} messages, {task.fields[rate]:,.0f}/s"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=total_bytes, records=0, rate=0.0)
+
+        def show(consumed: int, records: int) -> None:
+            elapsed = bar.tasks[0].elapsed or 0.001
+            bar.update(task, completed=consumed, records=records, rate=records / elapsed)
+
+        yield show

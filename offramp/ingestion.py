@@ -1,0 +1,110 @@
+"""Files into the pipeline: what ``classify`` and ``load`` have in common."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from offramp import console
+from offramp.errors import ConfigurationError, CouldNotCheckError
+from offramp.session import Session
+from schemas.exits import KINDS
+from streams.files import Source, chunks, open_source
+from streams.ingest import Report, Writer
+from streams.parallel import Pool, WorkerLostError
+from streams.worker import Outcome, Setup, Task
+
+SMALL_BYTES = 8 << 20
+"""Files up to this size are read in this process: starting workers would take longer."""
+
+
+@dataclass
+class Ingestion:
+    """Reads files through the pipeline and counts what happened. ``lines`` asks for the contract's output."""
+
+    session: Session
+    spool: Path
+    lines: bool = False
+    report: Report = field(default_factory=Report)
+
+    def without_store(self, files: Sequence[str]) -> Iterator[bytes]:
+        """Classify and keep nothing; yields output lines."""
+        setup = Setup(self.session.table.text, self.session.redactor, rows=False, lines=self.lines)
+        for source in self._sources(files):
+            for outcome in self._followed(source, self._outcomes(source, setup)):
+                self.report.add(outcome)
+                yield outcome.lines
+
+    def into_store(self, files: Sequence[str], verb: str) -> Iterator[bytes]:
+        """Store and classify; yields output lines, each once its batch is stored."""
+        table = self.session.table
+        setup = Setup(table.text, self.session.redactor, lines=self.lines)
+        sources = self._sources(files)
+        with self.session.store(verb) as store:
+            for source in sources:
+                writer = Writer(store, table, source.partition, self.session.clock.now_micros)
+                written = writer.write(self._outcomes(source, setup), self.report)
+                for outcome in self._followed(source, written):
+                    yield outcome.lines
+            writer.activate()
+
+    def _sources(self, files: Sequence[str]) -> list[Source]:
+        if len([name for name in files if name == "-"]) > 1:
+            raise ConfigurationError("standard input can be read once; - stands twice")
+        try:
+            return [open_source(name, self.spool, sys.stdin.buffer) for name in files]
+        except OSError as error:
+            raise ConfigurationError(f"{error.filename or 'standard input'}: {error.strerror}") from None
+
+    def _outcomes(self, source: Source, setup: Setup) -> Iterator[Outcome]:
+        now = self.session.clock.now_micros
+        tasks = (Task(chunk, source.partition, now()) for chunk in chunks(source, setup.limits))
+        try:
+            yield from Pool(self._processes(source)).run(setup, tasks)
+        except WorkerLostError as error:
+            raise CouldNotCheckError(str(error)) from None
+
+    def _processes(self, source: Source) -> int:
+        chosen = self.session.settings.classify.workers
+        if chosen is not None:
+            return chosen
+        return 0 if source.size <= SMALL_BYTES else os.cpu_count() or 1
+
+    def _followed(self, source: Source, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+        done = 0
+        with console.progress(Path(source.name).name or source.name, source.size) as show:
+            for outcome in outcomes:
+                done += len(outcome.entries)
+                show(outcome.consumed, done)
+                yield outcome
+
+    # --- for people
+
+    def summarise(self, *, kept: bool) -> None:
+        """Print what was found: counts per kind and reason, what became of the messages, where to look next."""
+        report = self.report
+        events = sum(count for (kind, _), count in report.tally.items() if kind in KINDS)
+        order = sorted(report.tally.items(), key=lambda item: (_rank(item[0][0]), -item[1], item[0][1]))
+        rows = [
+            (kind, reason or "-", count, f"{count / events:.1%}" if kind in KINDS and events else "-")
+            for (kind, reason), count in order
+        ]
+        columns = [("kind", "left"), ("reason", "left"), ("messages", "right"), ("share of events", "right")]
+        console.table(f"{report.read:,} messages read, {events:,} events classified", columns, rows)
+        if kept:
+            self._print_ledger()
+        if report.errors:
+            console.say(f"{report.errors:,} messages were no valid records; `offramp validate FILE` says why")
+        if report.redacted:
+            console.say(f"{report.redacted:,} secrets were replaced by keyed digests")
+
+    def _print_ledger(self) -> None:
+        path = self.session.settings.store.path
+        parts = [f"{count:,} {name}" for name, count in sorted(self.report.dispositions.items())]
+        console.say(f"ledger: {self.report.read:,} read = {' + '.join(parts) or '0'}; kept in {path}")
+        console.say('next: offramp query "SELECT kind, reason_code, count() FROM v_exits GROUP BY ALL"')
+
+
+def _rank(kind: str) -> int:
+    return KINDS.index(kind) if kind in KINDS else len(KINDS)

@@ -1,0 +1,68 @@
+"""What a verb needs to work: resolved settings, clock, redactor, decision table, and the store while it is open."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from classifier.table import Table, TableError, default_text, load
+from offramp.config import Settings, redaction_key, resolve
+from offramp.errors import ConfigurationError
+from schemas.redaction import Redactor
+from sinks.store import Store, open_store
+from streams.clock import SystemClock
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run of a verb."""
+
+    settings: Settings
+    clock: SystemClock
+
+    @property
+    def redactor(self) -> Redactor:
+        """The redaction that the settings ask for. Raises ConfigurationError for paths that name no field."""
+        try:
+            return Redactor(redaction_key(self.settings, os.environ), tuple(self.settings.redaction.paths))
+        except ValueError as error:
+            raise ConfigurationError(f"redaction: {error}") from None
+
+    @property
+    def table(self) -> Table:
+        """The decision table that the settings name. Raises ConfigurationError if it cannot be used."""
+        path = self.settings.classify.table
+        return load(default_text()) if path is None else read_table(path)
+
+    @contextmanager
+    def store(self, verb: str) -> Iterator[Store]:
+        """The store, owned by ``verb`` while the context lasts, its migrations applied."""
+        settings = self.settings.store
+        with open_store(
+            settings.path,
+            holder=f"offramp {verb}",
+            lock_timeout_s=settings.lock_timeout_s,
+            now=self.clock.now_micros,
+            wait=time.sleep,
+        ) as store:
+            store.migrate()
+            yield store
+
+
+def start(config: Path | None, **flags: dict[str, Any]) -> Session:
+    """Resolve the settings; ``flags`` are by section, each key None where it was not given."""
+    return Session(resolve(config, os.environ, flags), SystemClock())
+
+
+def read_table(path: Path) -> Table:
+    """A table file. Raises ConfigurationError that lists everything wrong with it."""
+    try:
+        return load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+    except TableError as error:
+        listed = "".join(f"\n  {problem}" for problem in error.problems)
+        raise ConfigurationError(f"{path} cannot be used as a decision table:{listed}") from None

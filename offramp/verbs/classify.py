@@ -1,0 +1,68 @@
+"""``offramp classify``: terminal events in, proven exits out."""
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from offramp.console import ConfigOption, LockOption, StoreOption
+
+
+class Format(StrEnum):
+    """How the answer is printed."""
+
+    TABLE = "table"
+    NDJSON = "ndjson"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command(name="classify")(classify)
+
+
+def classify(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files of events; - is standard input.")],
+    output: Annotated[
+        Format, typer.Option("--format", help="table for people, ndjson as the contract.")
+    ] = Format.TABLE,
+    no_store: Annotated[bool, typer.Option("--no-store", help="Classify only; keep nothing.")] = False,  # noqa: FBT002
+    store: StoreOption = None,
+    lock_timeout: LockOption = None,
+    table: Annotated[
+        Path | None, typer.Option("--table", metavar="FILE", help="Decision table.", show_default="the default table")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", help="Worker processes.", show_default="one per core", min=0)
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Classify terminal events: JSON Lines, JSON array or Avro container, also .gz and .zst, recognised by content.
+
+    Events and their exits are stored, companions in the same files too. Running it twice changes nothing. Ends with 1
+    if any line was no valid record; those are kept as dead letters, and their neighbours are classified all the same.
+    """
+    from offramp.ingestion import Ingestion
+    from offramp.session import start
+
+    session = start(
+        config,
+        store={"path": store, "lock_timeout_s": lock_timeout},
+        classify={"table": table, "workers": workers},
+    )
+    with tempfile.TemporaryDirectory(prefix="offramp-") as spool:
+        ingestion = Ingestion(session, Path(spool), lines=output is Format.NDJSON)
+        outcomes = ingestion.without_store(files) if no_store else ingestion.into_store(files, "classify")
+        _print_lines(outcomes)
+    if output is Format.TABLE:
+        ingestion.summarise(kept=not no_store)
+    raise typer.Exit(1 if ingestion.report.errors else 0)
+
+
+def _print_lines(lines: Iterator[bytes]) -> None:
+    for line in lines:
+        sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,65 @@
+"""Runs tasks in worker processes and hands their outcomes back in order, with bounded memory."""
+
+import gc
+import multiprocessing
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+
+from streams.worker import Outcome, Setup, Task, Worker
+
+
+class WorkerLostError(RuntimeError):
+    """A worker process ended before its task did, as the kernel ends one for want of memory. Nothing of its task was
+    stored; running the command again goes on where this one ended."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """How many worker processes, and how many tasks may be under way at once. No processes: everything runs here."""
+
+    processes: int
+
+    def run(self, setup: Setup, tasks: Iterable[Task]) -> Iterator[Outcome]:
+        """Outcomes of ``tasks`` in their order. Raises WorkerLostError."""
+        if self.processes < 1:
+            yield from map(Worker(setup).run, tasks)
+            return
+        # Not forked: a copy of a process that runs the engine's threads would hang.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(self.processes, context, _start, (setup,)) as executor:
+            try:
+                yield from _in_order(lambda task: executor.submit(_run, task), tasks, 2 * self.processes)
+            except BrokenProcessPool:
+                raise WorkerLostError("a worker process was lost; with less memory, use fewer workers") from None
+            finally:
+                executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _in_order(submit: Callable[[Task], Future[Outcome]], tasks: Iterable[Task], in_flight: int) -> Iterator[Outcome]:
+    waiting: deque[Future[Outcome]] = deque()
+    for task in tasks:
+        waiting.append(submit(task))
+        if len(waiting) > in_flight:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+_worker: Worker | None = None
+"""The worker of this process, where it is a worker process. An initializer can leave its work nowhere else."""
+
+
+def _start(setup: Setup) -> None:
+    global _worker  # noqa: PLW0603 -- see there
+    _worker = Worker(setup)
+    # A worker makes no cycles, and looking for them among its many small objects costs a fifth of its time.
+    gc.disable()
+
+
+def _run(task: Task) -> Outcome:
+    if _worker is None:
+        raise RuntimeError("the worker process was not started by its pool")
+    return _worker.run(task)
