@@ -5,8 +5,8 @@ Secrets by pattern (:mod:`schemas.secret_patterns`) and text at configured paths
 guess. Identity and enumerations are never altered; a secret in an identity makes the message a dead letter. Whatever
 goes wrong here closes: the message is refused, a dead letter is masked as a whole.
 
-Order of use: :meth:`Redactor.suspicious` over a whole chunk of encoded messages; only if it says so,
-:meth:`Redactor.redact` per decoded record. Dead letters go through :meth:`Redactor.mask`.
+Order of use: :meth:`Redactor.suspicious` over a whole chunk of encoded messages, :meth:`Redactor.redact` for those
+decoded records that :meth:`Redactor.must_redact` picks. Dead letters go through :meth:`Redactor.mask`.
 
 Not found: secrets that are encoded (base64, percent-encoding, hex), split over two fields, or without any mark.
 """
@@ -148,7 +148,12 @@ def _texts(value: Any, plan: Any, found: list[str]) -> None:
                 if (inner := value[name]) is not None:
                     _texts(inner, role, found)
         else:
-            found.extend(f'"{key}": {inner}' for key, inner in value.items())
+            found.extend(f"{_beside(key, inner)}{inner}" for key, inner in value.items())
+
+
+def _beside(key: str, value: Any) -> str:
+    """Return what stands before a map's value when the entry is read as a JSON pair; values may lack their quotes."""
+    return f'"{key}": ' if str(value).startswith(('"', "{", "[")) else f'"{key}": "'
 
 
 def _hidden(text: bytes) -> bytes:
@@ -167,6 +172,15 @@ class _Program:
     strict: tuple[Finder, ...]
     loose: tuple[Finder, ...]
     any_loose: Any
+    certain_loose: Any
+    """Without the sifted patterns."""
+    sifted: tuple[Finder, ...]
+
+    def may_match(self, text: bytes) -> bool:
+        """Whether any pattern may match the text, or any encoding of it. Mostly the first search answers."""
+        if not self.any_loose.search(text):
+            return False
+        return bool(self.certain_loose.search(text)) or any(any(finder.spans(text)) for finder in self.sifted)
 
 
 @dataclass(frozen=True)
@@ -195,11 +209,18 @@ class Redactor:
         return type(self), (self.key, self.paths, self.patterns)
 
     def suspicious(self, block: bytes) -> bool:
-        """Whether any message in these encoded bytes (JSON or Avro, one or many) may need :meth:`redact`.
+        """Whether any text in these encoded bytes (JSON or Avro, one message or many) may be, or hold, a secret.
 
-        False is certain: redacting would change nothing. True is a guess. Linear, about 3 ns a byte.
+        False is certain, True is a guess. Linear, about 3 ns a byte.
         """
-        return bool(self.paths) or self._program.any_loose.search(block) is not None
+        return bool(self.paths) or self._program.may_match(block)
+
+    def must_redact(self, record: dict[str, Any], *, suspicious: bool) -> bool:
+        """Whether a record needs :meth:`redact`, given what :meth:`suspicious` said of the bytes it came from.
+
+        A map's key may make its value a secret, and in Avro nothing but a length stands between them.
+        """
+        return suspicious or bool(record["extensions"])
 
     def redact(self, record: dict[str, Any]) -> tuple[dict[str, Any], int]:
         """Return the record with its secrets replaced, and how many; the same object if there are none.
@@ -254,14 +275,20 @@ def _failed(message: str, path: str = "") -> MessageError:
 
 
 def _program(paths: Sequence[str], patterns: Sequence[Pattern]) -> _Program:
-    loose = dict.fromkeys((pattern.kind, pattern.loose, pattern.covers) for pattern in patterns)
-    any_loose = "|".join(dict.fromkeys((*(form for _, form, _ in loose), ESCAPED_ASCII)))
+    sifted = [pattern for pattern in patterns if pattern.sifted]
+    certain = [*dict.fromkeys(pattern.loose for pattern in patterns if not pattern.sifted), ESCAPED_ASCII]
     return _Program(
         _plans(paths),
         tuple(Finder(pattern.kind, compile_bytes(pattern.strict), pattern.accept) for pattern in patterns),
-        tuple(Finder(kind, compile_bytes(form), covers) for kind, form, covers in loose),
-        compile_bytes(any_loose),
+        tuple(dict.fromkeys(_loose(pattern) for pattern in patterns)),
+        compile_bytes("|".join((*certain, *(pattern.loose for pattern in sifted)))),
+        compile_bytes("|".join(certain)),
+        tuple(map(_loose, sifted)),
     )
+
+
+def _loose(pattern: Pattern) -> Finder:
+    return Finder(pattern.kind, compile_bytes(pattern.loose), pattern.covers)
 
 
 @dataclass
@@ -296,7 +323,7 @@ class _Editing:
         for key, value in entries.items():
             new_key = self._text(key, Role.SCAN, path)
             # The key as it will stand, or what is beside its secrets would be seen the next time only.
-            new = self._text(value, roles.get(key), path, f'"{new_key}": ') if isinstance(value, str) else value
+            new = self._text(value, roles.get(key), path, _beside(new_key, value)) if isinstance(value, str) else value
             edited[new_key] = new
         if len(edited) != len(entries):
             raise _failed("two keys are the same once redacted", path)
@@ -319,7 +346,7 @@ class _Editing:
     def _secrets(self, text: bytes, start: int, role: Role, path: str) -> bytes:
         """Replace until nothing is left to replace, which makes redaction idempotent; each round uses up text."""
         program = self.redactor._program  # noqa: SLF001  # the pass is a part of its redactor
-        if not program.any_loose.search(text):
+        if not program.may_match(text):
             return text
         for _ in range(MAX_ROUNDS):
             found = [hit for hit in find(_hidden(text), program.strict) if hit.end > start]

@@ -39,6 +39,8 @@ class Pattern:
     """Tells the secrets among the matches of ``strict``."""
     covers: Accept = always
     """Tells what a dead letter is masked of among the matches of ``loose``."""
+    sifted: bool = False
+    """Whether ordinary text often matches ``loose``, so that ``covers`` is asked before a message is suspicious."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9_]{1,32}", self.kind):
@@ -77,7 +79,7 @@ _LOOSE_ISSUED = r"(?:[0-9]+[A-Za-z_./+=~%:|\\-]|[A-Za-z_./+=~%:|\\-][A-Za-z0-9_.
 
 _PLACEHOLDER = re.compile(
     rb"\$?\{\{?[\w. -]*\}?\}|\$\(?[A-Z_]+\)?|<[A-Za-z_ -]+>|%\(?[a-z_]*\)?s|[*.\-#xX\xe2\x80\xa2]+"
-    rb"|null|none|nil|true|false|undefined|redacted|\[redacted\]|string|str",
+    rb"|null|none|nil|true|false|undefined|redacted|\[[A-Z_ ]+\]|string|str",
     re.IGNORECASE,
 )
 _MORE_THAN_A_NAME = re.compile(rb"[0-9!@#$%^*~+]")
@@ -126,6 +128,12 @@ def luhn(digits: bytes) -> bool:
 
 def _is_card(text: bytes, start: int, end: int) -> bool:
     return luhn(text[start:end])
+
+
+def _starts_with_card(text: bytes, start: int, end: int) -> bool:
+    """Whether it is a card but for what follows: the byte after an Avro string may be a digit."""
+    shortest = min(end, start + 16)
+    return any(luhn(text[start:cut]) for cut in range(shortest, end + 1))
 
 
 def _key(kind: str, shape: str, accept: Accept = always) -> Pattern:
@@ -240,6 +248,6 @@ DEFAULT_PATTERNS: tuple[Pattern, ...] = (
     Pattern("secret", rf"[?&](?i:[a-z0-9_-]*){_SECRET_NAME}={_QUERY_VALUE}", _LOOSE_SECRET, _no_placeholder),
     Pattern("card_code", r"""\b(?i:cv[vc]2?)["']?\s{0,4}[:=]\s{0,4}["']?([0-9]{3,4})\b""",
             rf"(?i:cv[vc]2?)(?:{_GAP}{_LOOSE_SEPARATOR}{_GAP}|{_AVRO_LENGTH}\")([0-9]*)"),
-    Pattern("payment_card", rf"{_BEFORE_CARD}({_CARD}){_AFTER_CARD}", rf"(?:{_CARD})(?:[ -]?[0-9])*", _is_card),
+    Pattern("payment_card", rf"{_BEFORE_CARD}({_CARD}){_AFTER_CARD}", _CARD, _is_card, _starts_with_card, sifted=True),
 )  # fmt: skip
 """What is masked unless a caller brings its own table. Order breaks ties: the first of two equal matches names it."""
