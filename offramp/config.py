@@ -80,15 +80,16 @@ def _from_file(file: Path | None) -> dict[str, Any]:
 
 def _from_environment(environment: Mapping[str, str]) -> list[tuple[str, str, Any]]:
     found = []
-    for name, value in sorted(environment.items()):
+    for name, text in sorted(environment.items()):
         if not name.startswith(PREFIX):
             continue
+        value = text
         section, _, key = name.removeprefix(PREFIX).lower().partition("__")
         model = Settings.model_fields.get(section)
         if model is None or not key:
             raise ConfigurationError(f"{name}: no such setting; it is {PREFIX}SECTION__KEY")
         if key.endswith("_file") and (section, key.removesuffix("_file")) in _SECRETS:
-            key, value = key.removesuffix("_file"), _secret_from(name, value)
+            key, value = key.removesuffix("_file"), _secret_from(name, text)
         found.append((section, key, _parsed(model.annotation, key, value)))
     return found
 

@@ -54,11 +54,15 @@ class Progress(Protocol):
         ...
 
 
+def _show_nothing(consumed: int, records: int) -> None:
+    """Progress where nobody watches."""
+
+
 @contextmanager
 def progress(description: str, total_bytes: int) -> Iterator[Progress]:
     """Progress with rate and remaining time on stderr, where that is a terminal; else nothing."""
     if not sys.stderr.isatty():
-        yield lambda consumed, records: None
+        yield _show_nothing
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn

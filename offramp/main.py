@@ -21,7 +21,7 @@ app = typer.Typer(
 )
 
 
-def _print_version(value: bool) -> None:  # noqa: FBT001 -- typer's callback
+def _print_version(value: bool) -> None:
     if value:
         sys.stdout.write(f"offramp {version('offramp')}\n")
         raise typer.Exit

@@ -183,9 +183,9 @@ class Writer:
                 conflicts += self._conflicts(stream, of_kind)
         if conflicts:
             self.sink.insert("conflicting_events", encode_conflicts(conflicts))
-        return self._insert_isolating(table, join_rows(fresh))
+        return self._insert_isolating(kind, table, join_rows(fresh))
 
-    def _insert_isolating(self, table: str, stream: bytes) -> list[DeadLetterRow]:
+    def _insert_isolating(self, kind: str, table: str, stream: bytes) -> list[DeadLetterRow]:
         """Insert rows; those that the store refuses cost only themselves and become dead letters."""
         if not count_rows(stream):
             return []
@@ -194,15 +194,25 @@ class Writer:
         except StoreRejected:
             rejected = self.sink.insert_rows_isolating(table, stream)
             rows = read_rows(stream)
-            return [self._refused(rows[one.row], one.reason) for one in rejected]
+            return [self._refused(kind, rows[one.row], one.reason) for one in rejected]
         return []
 
-    def _refused(self, row: dict[str, Any], reason: str) -> DeadLetterRow:
-        code = ErrorCode.STORE_REFUSED.value
-        raw = row.get("event") or encode_json(row)
+    def _refused(self, kind: str, row: dict[str, Any], reason: str) -> DeadLetterRow:
         return DeadLetterRow(
-            SOURCE_KIND, self.partition, row["offset"], None, raw, {}, code, "", reason, False, 1, 0, self.now()
-        )  # fmt: skip
+            source=SOURCE_KIND,
+            partition=self.partition,
+            offset=row["offset"],
+            timestamp=None,
+            raw=_text_of(kind, row),
+            headers={},
+            reason_code=ErrorCode.STORE_REFUSED.value,
+            field_path="",
+            message=reason,
+            masked=False,
+            tries=1,
+            replay_count=0,
+            recorded_at=self.now(),
+        )
 
     def _conflicts(self, stream: bytes, ruled: list[Ruling]) -> list[ConflictRow]:
         conflicting = [ruling for ruling in ruled if ruling.known_digest]
@@ -216,12 +226,12 @@ class Writer:
                 ruling.entry.record_type,
                 ruling.entry.content_digest,
                 ruling.known_digest,
-                row.get("event") or encode_json(row),
+                _text_of(ruling.entry.record_type, row),
                 SOURCE_KIND,
                 self.partition,
                 ruling.entry.position,
                 self.now(),
-            )  # fmt: skip
+            )
             for ruling, row in zip(conflicting, rows, strict=True)
         ]
 
@@ -250,9 +260,17 @@ class Writer:
     def _ledger_row(self, ruling: Ruling) -> LedgerRow:
         entry = ruling.entry
         return LedgerRow(
-            SOURCE_KIND, self.partition, entry.position, entry.position + entry.span, entry.tenant, entry.record_id,
-            entry.record_type, entry.content_digest, ruling.disposition.value, self.now(),
-        )  # fmt: skip
+            SOURCE_KIND,
+            self.partition,
+            entry.position,
+            entry.position + entry.span,
+            entry.tenant,
+            entry.record_id,
+            entry.record_type,
+            entry.content_digest,
+            ruling.disposition.value,
+            self.now(),
+        )
 
 
 def _batches(outcomes: Iterable[Outcome]) -> Iterator[list[Outcome]]:
@@ -266,6 +284,11 @@ def _batches(outcomes: Iterable[Outcome]) -> Iterator[list[Outcome]]:
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _text_of(record_type: str, row: dict[str, Any]) -> bytes:
+    """The record behind a row, as text: the event's own, or the row as it is."""
+    return row["event"] if record_type == TERMINAL_EVENT else encode_json(row)
 
 
 def _key(ruling: Ruling) -> Key:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from classifier.decide import Classifier
+from classifier.decide import Classifier, Decided
 from classifier.table import load
 from schemas.canonical import content_digest, encode_json
 from schemas.container import Block
@@ -97,94 +97,104 @@ class Worker:
 
     def run(self, task: Task) -> Outcome:
         """Decode, redact and classify one chunk. Raises nothing, whatever its bytes are."""
-        outcome = Outcome(task.chunk.first + task.chunk.count, task.chunk.consumed)
-        clean = not _may_hold_secrets(task.chunk, self.setup.redactor)
-        events: list[EventRow] = []
-        verdicts: list[ClassificationRow] = []
-        companions: dict[str, list[CompanionRow]] = {}
-        lines: list[bytes] = []
-        for decoded in decode_chunk(task.chunk, self.setup.limits):
-            record, error = decoded.record, decoded.error
-            if record is not None and not clean:
-                record, error = self._redacted(record, outcome)
-            if record is None or error is not None:
-                lines.append(self._refuse(decoded, error, task, outcome))
-            elif record["type"] == TERMINAL_EVENT:
-                lines.append(self._classify(record, decoded, task, outcome, events, verdicts))
-            else:
-                row = self._companion(record, decoded, task, outcome)
-                companions.setdefault(record["type"], []).append(row)
-        if self.setup.rows:
-            outcome.rows = _encoded(events, verdicts, companions)
-        if self.setup.lines:
-            outcome.lines = b"".join(line + b"\n" for line in lines)
-        return outcome
+        return _Run(self, task).outcome
 
-    def _redacted(self, record: dict[str, Any], outcome: Outcome) -> tuple[dict[str, Any] | None, MessageError | None]:
+
+class _Run:
+    """One chunk on its way through the stages."""
+
+    def __init__(self, worker: Worker, task: Task) -> None:
+        self._setup, self._classifier, self._task = worker.setup, worker.classifier, task
+        self.outcome = Outcome(task.chunk.first + task.chunk.count, task.chunk.consumed)
+        self._events: list[EventRow] = []
+        self._verdicts: list[ClassificationRow] = []
+        self._companions: dict[str, list[CompanionRow]] = {}
+        self._lines: list[bytes] = []
+        suspicious = _may_hold_secrets(task.chunk, self._setup.redactor)
+        for decoded in decode_chunk(task.chunk, self._setup.limits):
+            self._take(decoded, suspicious=suspicious)
+        if self._setup.rows:
+            self.outcome.rows = _encoded(self._events, self._verdicts, self._companions)
+        self.outcome.lines = b"".join(self._lines)
+
+    def _take(self, decoded: Decoded, *, suspicious: bool) -> None:
+        record, error = decoded.record, decoded.error
+        if record is not None and suspicious:
+            record, error = self._redacted(record)
+        if error is not None or record is None:
+            self._refuse(decoded, error)
+        elif record["type"] == TERMINAL_EVENT:
+            self._classify(record, decoded.position)
+        else:
+            self._keep_companion(record, decoded.position)
+
+    def _redacted(self, record: dict[str, Any]) -> tuple[dict[str, Any] | None, MessageError | None]:
         try:
-            redacted, hits = self.setup.redactor.redact(record)
+            redacted, hits = self._setup.redactor.redact(record)
         except MessageError as error:
             return None, error
-        outcome.redacted += hits
+        self.outcome.redacted += hits
         return redacted, None
 
-    def _refuse(self, decoded: Decoded, error: MessageError | None, task: Task, outcome: Outcome) -> bytes:
+    def _refuse(self, decoded: Decoded, error: MessageError | None) -> None:
         """Keep a message that is no valid record as a dead letter, whole but for its secrets."""
         if error is None:
             raise TypeError("a message without a record has an error")
-        raw, masked = self.setup.redactor.mask(decoded.raw or _raw_of(decoded))
-        outcome.entries.append(Entry(decoded.position, decoded.span, "", "", "", ""))
-        outcome.dead_letters.append(
+        raw, masked = self._setup.redactor.mask(decoded.raw or _raw_of(decoded))
+        self.outcome.entries.append(Entry(decoded.position, decoded.span, "", "", "", ""))
+        self.outcome.dead_letters.append(
             DeadLetterRow(
-                SOURCE_KIND,
-                task.partition,
-                decoded.position,
-                None,
-                raw,
-                {},
-                error.code.value,
-                error.path,
-                error.message,
-                masked > 0,
-                1,
-                0,
-                task.now,
-            )  # fmt: skip
+                source=SOURCE_KIND,
+                partition=self._task.partition,
+                offset=decoded.position,
+                timestamp=None,
+                raw=raw,
+                headers={},
+                reason_code=error.code.value,
+                field_path=error.path,
+                message=error.message,
+                masked=masked > 0,
+                tries=1,
+                replay_count=0,
+                recorded_at=self._task.now,
+            )
         )
-        outcome.tally["error", error.code.value] += decoded.span
+        self.outcome.tally["error", error.code.value] += decoded.span
         line = decoded.line or decoded.position + 1
         body = {"reason_code": error.code.value, "line": line, "path": error.path, "message": error.message}
-        return _encode_line({"error": body}) if self.setup.lines else b""
+        self._print(_encode_line({"error": body}))
 
-    def _classify(  # noqa: PLR0913 -- one loop body, split off for reading
-        self,
-        event: dict[str, Any],
-        decoded: Decoded,
-        task: Task,
-        outcome: Outcome,
-        events: list[EventRow],
-        verdicts: list[ClassificationRow],
-    ) -> bytes:
-        decided = self.classifier.classify(event)
+    def _classify(self, event: dict[str, Any], position: int) -> None:
+        decided = self._classifier.classify(event)
         verdict = decided.classification
-        content = verdict["content_digest"]
-        outcome.entries.append(Entry(decoded.position, 1, TERMINAL_EVENT, event["tenant"], event["event_id"], content))
-        outcome.tally[verdict["kind"], verdict["reason_code"]] += 1
-        if verdict["evidence_gaps"]:
-            outcome.gaps.update(verdict["evidence_gaps"])
-        if self.setup.rows:
-            position = Position(SOURCE_KIND, task.partition, decoded.position)
-            text = encode_json(event)
-            events.append(EventRow(event, text, content, verdict["evidence_digest"], position, task.now))
-            verdicts.append(ClassificationRow(verdict, event, decided.fact_bits, decided.packet_completeness, task.now))
-        return contract_line(verdict) if self.setup.lines else b""
+        self._enter(TERMINAL_EVENT, event, event["event_id"], verdict["content_digest"], position)
+        self.outcome.tally[verdict["kind"], verdict["reason_code"]] += 1
+        self.outcome.gaps.update(verdict["evidence_gaps"])
+        if self._setup.rows:
+            self._add_rows(event, decided, position)
+        if self._setup.lines:
+            self._print(contract_line(verdict))
 
-    def _companion(self, record: dict[str, Any], decoded: Decoded, task: Task, outcome: Outcome) -> CompanionRow:
-        content = content_digest(record)
-        kind = record["type"]
-        outcome.entries.append(Entry(decoded.position, 1, kind, record["tenant"], record["record_id"], content))
-        outcome.tally[kind, ""] += 1
-        return CompanionRow(record, content, Position(SOURCE_KIND, task.partition, decoded.position), task.now)
+    def _add_rows(self, event: dict[str, Any], decided: Decided, position: int) -> None:
+        verdict, now = decided.classification, self._task.now
+        where = Position(SOURCE_KIND, self._task.partition, position)
+        digests = (verdict["content_digest"], verdict["evidence_digest"])
+        self._events.append(EventRow(event, encode_json(event), *digests, where, now))
+        self._verdicts.append(ClassificationRow(verdict, event, decided.fact_bits, decided.packet_completeness, now))
+
+    def _keep_companion(self, record: dict[str, Any], position: int) -> None:
+        kind, content = record["type"], content_digest(record)
+        self._enter(kind, record, record["record_id"], content, position)
+        self.outcome.tally[kind, ""] += 1
+        where = Position(SOURCE_KIND, self._task.partition, position)
+        self._companions.setdefault(kind, []).append(CompanionRow(record, content, where, self._task.now))
+
+    def _enter(self, kind: str, record: dict[str, Any], record_id: str, content: str, position: int) -> None:
+        self.outcome.entries.append(Entry(position, 1, kind, record["tenant"], record_id, content))
+
+    def _print(self, line: bytes) -> None:
+        if self._setup.lines:
+            self._lines.append(line + b"\n")
 
 
 def contract_line(classification: dict[str, Any]) -> bytes:

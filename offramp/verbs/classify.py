@@ -29,7 +29,7 @@ def classify(
     output: Annotated[
         Format, typer.Option("--format", help="table for people, ndjson as the contract.")
     ] = Format.TABLE,
-    no_store: Annotated[bool, typer.Option("--no-store", help="Classify only; keep nothing.")] = False,  # noqa: FBT002
+    no_store: Annotated[bool, typer.Option("--no-store", help="Classify only; keep nothing.")] = False,
     store: StoreOption = None,
     lock_timeout: LockOption = None,
     table: Annotated[
