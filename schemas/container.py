@@ -13,12 +13,18 @@ import fastavro
 
 from schemas.codecs import CODECS, decompress
 from schemas.errors import ErrorCode, MessageError
+from schemas.skip import check_counts
 from schemas.writer import Writer, writer_of
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 HEADER_BYTES = 1 << 20
 """Longest header that is read."""
+LARGE_BLOCK_BYTES = 1 << 20
+"""Decompressed blocks over this, which writers rarely make, are walked before they are decoded: twice the cost or more.
+
+A byte can become a hundred in memory, so that up to here a hostile block takes about 100 MB.
+"""
 
 
 class ByteSource(Protocol):
@@ -101,13 +107,12 @@ def _read(source: ByteSource, size: int) -> bytes:
 
 
 def _read_long(source: ByteSource, first: int | None = None) -> int:
-    byte = _read(source, 1)[0] if first is None else first
-    value = byte & 0x7F
-    for shift in range(7, 70, 7):
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = _read(source, 1)[0] if shift or first is None else first
+        value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1)
-        byte = _read(source, 1)[0]
-        value |= (byte & 0x7F) << shift
     raise MessageError(ErrorCode.BAD_AVRO, f"a number does not end at byte {source.tell()}")
 
 
@@ -146,8 +151,7 @@ def _check_block(count: int, size: int, offset: int, max_bytes: int) -> None:
 def decode_block(header: Header, block: Block, max_bytes: int) -> Iterator[dict[str, Any] | Lost]:
     """Yield the records of a block as canonical dicts, in order; in place of what cannot be read, what is lost and why.
 
-    Every record of the block is accounted for. ``max_bytes`` limits the decompressed block, and so the memory: decoded
-    records of next to no content take up to about 100 times their bytes. Raises nothing.
+    Every record of the block is accounted for. ``max_bytes`` limits the decompressed block. Raises nothing.
     """
     try:
         writer = writer_of(header.schema)
@@ -164,7 +168,12 @@ def _decode_records(writer: Writer, block: Block, data: bytes) -> Iterator[dict[
     for done in range(block.records):
         start = stream.tell()
         try:
+            if len(data) > LARGE_BLOCK_BYTES:
+                check_counts(parsed, data, start)
             record: Any = read(stream, parsed, None)
+        except MessageError as error:
+            yield Lost(error, data[start:], block.records - done)
+            return
         except Exception as error:  # noqa: BLE001 - what fastavro raises on damaged bytes is an open set
             yield Lost(_undecodable(block, done, error), data[start:], block.records - done)
             return

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from schemas.errors import ErrorCode, MessageError
 
 Text = tuple[int, bytes]
-"""A record as it stands in the text: 1-based number of the line that it starts on, and its bytes."""
+"""A record as it stands in the text: 1-based number of its first line, and its bytes without the space around them."""
 
 BOM = b"\xef\xbb\xbf"
 _SPACE = b" \t\r\n"
@@ -133,10 +133,10 @@ def _nonblank(line: _Record, number: int) -> Iterator[Text | Failure]:
 
 
 def _whole_lines(lines: list[bytes], first: int, limits: Limits) -> Iterator[Text | Failure]:
-    for number, body in enumerate(lines, first):
-        if len(body) > limits.message_bytes:
-            yield _too_large(body, len(body), number, limits)
-        elif body and not body.isspace():
+    for number, line in enumerate(lines, first):
+        if len(line) > limits.message_bytes:
+            yield _too_large(line, len(line), number, limits)
+        elif body := line.strip(_SPACE):
             yield number, body
 
 

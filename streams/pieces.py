@@ -34,7 +34,7 @@ class _Member(Protocol):
 
 @dataclass(frozen=True)
 class _Format:
-    """A compression: ``step`` bytes of input unfold to 16 MB at the very most, which bounds the memory of a bomb."""
+    """A compression: ``step`` bytes of input unfold to 8 MB at the very most, which bounds the memory of a bomb."""
 
     new_member: Callable[[], _Member]
     step: int
@@ -47,9 +47,9 @@ def _zstd_frame() -> _Member:
 
 _FORMATS: dict[Compression, _Format] = {
     # Deflate unfolds at most 1032 times. Tapes and some tools pad gzip with zeros.
-    "gzip": _Format(partial(zlib.decompressobj, wbits=31), step=1 << 14, padding=b"\0"),
+    "gzip": _Format(partial(zlib.decompressobj, wbits=31), step=1 << 12, padding=b"\0"),
     # Four bytes of zstd can be a block of 128 KB.
-    "zstd": _Format(_zstd_frame, step=512, padding=b""),
+    "zstd": _Format(_zstd_frame, step=256, padding=b""),
 }
 
 
@@ -59,7 +59,7 @@ def compression_of(head: bytes) -> Compression:
 
 
 def read_pieces(handle: BinaryIO, size: int, compression: Compression, meter: Meter) -> Iterator[bytes]:
-    """Yield the first ``size`` bytes of ``handle``, decompressed, in non-empty pieces of about 1 MB (at most 17 MB).
+    """Yield the first ``size`` bytes of ``handle``, decompressed, in non-empty pieces of about 1 MB (at most 9 MB).
 
     ``meter`` counts the stored bytes taken. Concatenated members and frames are read through. Raises MessageError
     ``bad_framing`` after everything before a damage was yielded.
