@@ -70,8 +70,8 @@ class Chunk:
 class Decoded(NamedTuple):
     """A record, or why there is none, at ``position`` in its source, counted from 0, and, in a text, 1-based ``line``.
 
-    On an error ``raw`` holds the bytes, decompressed where possible, all ``size`` of them or, over the limit and behind a
-    damage, the first few. ``span`` positions are covered: more than one where the rest of a block is lost.
+    On an error ``raw`` holds the bytes, decompressed where possible: all ``size`` of them or, over the limit and behind
+    a damage, the first few. ``span`` positions are covered: more than one where the rest of a block is lost.
     """
 
     position: int
