@@ -1,0 +1,63 @@
+# Everything here works on a fresh machine with Python 3.11 or newer, make and apt.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find schemas classifier sources sinks streams offramp -name '*.py' -o -name '*.toml' -o -name '*.sql' -o -name '*.avsc' -o -name '*.json')
+PACKAGING := pyproject.toml setup.py constraints.txt
+
+# Pinned versions also for what builds the package.
+export PIP_CONSTRAINT := $(abspath constraints.txt)
+export PIP_BUILD_CONSTRAINT := $(abspath constraints.txt)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test quick lint docs bench clean
+
+demo: $(VENV)/installed  ## set up, classify real agent runs, say what was found
+	@examples/demo.sh $(BIN)/offramp
+
+test: $(VENV)/dev  ## set up and run every test
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+quick: $(VENV)/dev-only  ## the tests that need no installed package, for working on the code
+	$(BIN)/python -m pytest -x -n 2 -m "not installed"
+
+lint: $(VENV)/dev-only  ## style, types, import directions
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(VENV)/dev-only  ## write again what is generated: schemas and reference pages
+	$(BIN)/python -m schemas.publish
+	$(BIN)/python -m offramp.reference
+
+bench: $(VENV)/dev  ## the measured claims, as ratios in one run
+	$(BIN)/python -m bench
+
+clean:  ## remove what make made
+	rm -rf $(VENV) build *.egg-info
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11; set PYTHON=/path/to/python3"; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(MAKE) --no-print-directory apt PACKAGES=python3-venv
+	@# A compiler halves the cost of a classification; without one everything works all the same.
+	@command -v cc >/dev/null || $(MAKE) --no-print-directory apt PACKAGES="gcc libc6-dev python3-dev" || true
+	$(PYTHON) -m venv $(VENV)
+
+.PHONY: apt
+apt:
+	apt-get update -qq && apt-get install -y -qq --no-install-recommends $(PACKAGES)
+
+$(VENV)/installed: $(BIN)/python $(PACKAGING) $(SOURCES)
+	$(BIN)/pip install -q ".[embedded]"
+	@touch $@
+
+$(VENV)/dev: $(BIN)/python $(PACKAGING) $(SOURCES)
+	$(BIN)/pip install -q ".[embedded,dev]"
+	@touch $@ $(VENV)/installed $(VENV)/dev-only
+
+$(VENV)/dev-only: $(BIN)/python $(PACKAGING)
+	$(BIN)/pip install -q ".[embedded,dev]"
+	@touch $@
