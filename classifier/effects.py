@@ -28,19 +28,19 @@ def is_auth_status(call: Event) -> bool:
 
 
 def is_proven_harmless(call: Event) -> bool:
-    """Whether the attempt carries proof that nothing happened. ``effect_possible = true`` overrides weaker proof."""
-    possible = call["effect_possible"]
-    if possible is not None:
-        return not possible
-    return call["outcome"] in _PROVEN_OUTCOMES or (call["outcome"] != "ok" and is_auth_status(call))
+    """Whether the attempt carries proof that nothing happened. ``effect_possible = true`` outweighs a status."""
+    possible, outcome = call["effect_possible"], call["outcome"]
+    if possible is False or outcome in _PROVEN_OUTCOMES:
+        return True
+    return possible is not True and outcome != "ok" and is_auth_status(call)
 
 
 class Operation:
     """One logical mutation: its write attempts, its ledger entries and what follows from them.
 
     ``ok`` are the attempts that returned ok, ``unproven`` those that failed without proof that nothing happened.
-    ``took_effect``: an attempt returned ok, or the ledger says confirmed or compensated. ``is_compensated``: what took
-    effect was taken back, and that is established.
+    ``took_effect``: an attempt returned ok, or the ledger says confirmed or compensated. ``is_compensated``: the ledger
+    says that what took effect was taken back, and of nothing else that it stands.
     """
 
     __slots__ = (
@@ -72,17 +72,18 @@ class Operation:
 
     def _read_ledger(self) -> None:
         """Let the ledger's entries speak: they may settle what the attempts left open, or open it again."""
-        settling, confirmed = set(), 0
+        settling, confirmed, compensated = set(), 0, False
         for entry in self.entries:
             status = entry["status"]
             if status in _SETTLING and (self.ok or is_verified(entry)):
                 settling.add(status)
             if status == "confirmed":
                 confirmed += max(entry["count"] or 1, 1)
-            if status in ("confirmed", "compensated"):
-                self.took_effect = True
+            elif status == "compensated":
+                compensated = True
+        self.took_effect = self.took_effect or compensated or confirmed > 0
         self.is_duplicate = self.is_duplicate or confirmed > 1
-        self.is_compensated = "compensated" in settling
+        self.is_compensated = compensated and not confirmed
         if any(entry["status"] not in _SETTLING for entry in self.entries):
             self.ambiguous = True
         elif settling and self.ambiguous:
@@ -107,6 +108,11 @@ class Operation:
         if "confirmed" not in statuses or self.denied:
             return False
         return all(is_proven_harmless(write) for write in self.writes)
+
+    @property
+    def may_have_effect(self) -> bool:
+        """Whether it took effect or may have."""
+        return self.took_effect or self.ambiguous
 
     @property
     def effect_started_at(self) -> int | None:

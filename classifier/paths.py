@@ -61,12 +61,14 @@ class Paths:
 
     def _judge_calls(self, calls: list[Event]) -> None:
         self.any_attempt = [_failure(call) for call in calls if call["outcome"] != "ok"]
+        needed = {call["operation_id"] for call in calls if call["required"] is not False}
         for path in _group(calls):
             failed = [call for call in _last_attempts(path) if call["outcome"] != "ok"]
-            if all(call["required"] is False for call in path):
-                self.optional_failures += failed
-            else:
+            operation_id = path[0]["operation_id"]
+            if path[0]["required"] is not False or (operation_id is not None and operation_id in needed):
                 self._judge_required(path, failed)
+            else:
+                self.optional_failures += failed
 
     def _judge_required(self, path: list[Event], failed: list[Event]) -> None:
         if not any(call["outcome"] == "ok" for call in path) and any(_lacks_authority(call) for call in path):

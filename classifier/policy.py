@@ -104,9 +104,6 @@ class Policy:
         later = [d for d in self._decisions if _allows(d) and self._is_later(d["decided_at"], denial.at)]
         if any(d["operation_id"] == denial.operation_id and _may_lift(d, denial.policy_id) for d in later):
             return True
-        grants = (grant for d in self._decisions for grant in self._own_grants(d))
-        if any(g.operation_id == denial.operation_id and self._is_later(g.at, denial.at) for g in grants):
-            return True
         return denial.operation_id is not None and self._finished_otherwise(denial.operation_id, later, effects)
 
     def _is_later(self, moment: int | None, than: int | None) -> bool:
@@ -176,9 +173,11 @@ class Policy:
             self.bits |= UNAPPROVED_EFFECT.bit
 
     def _is_granted(self, operation: Operation, grants: list[Grant]) -> bool:
-        """Whether the operation was granted when its effect, if any, started."""
-        started = operation.effect_started_at
-        moment = self.occurred_at if started is None else started
+        """Whether the operation was granted when its effect started, or by now where it had none. Of an effect without
+        a date nobody can say that the grant came first."""
+        moment = operation.effect_started_at if operation.may_have_effect else self.occurred_at
+        if moment is None:
+            return False
         return any(g.operation_id in (None, operation.id) and g.holds_at(moment) for g in grants)
 
     def _is_answered(
@@ -274,4 +273,4 @@ def _covers_effect(denial: Denial, operation: Operation) -> bool:
     if denial.operation_id is not None:
         return denial.operation_id == operation.id
     started = operation.effect_started_at
-    return denial.at is None or started is None or started >= denial.at
+    return denial.at is None or started is None or started > denial.at
