@@ -22,7 +22,7 @@ from schemas.avro import AvroType, avro_schema
 from schemas.contract import INCOMING
 from schemas.errors import ErrorCode, MessageError
 from schemas.secret_patterns import DEFAULT_PATTERNS, ESCAPED_ASCII, Pattern
-from schemas.secret_search import Finder, Hit, Span, TooDeeplyEscapedError, compile_bytes, find, plain
+from schemas.secret_search import Finder, Hit, Search, Span, TooDeeplyEscapedError, compile_bytes, plain
 
 CONFIGURED = "configured"
 """The kind of a text that is redacted because of its path."""
@@ -169,8 +169,9 @@ class _Program:
     """What a :class:`Redactor` compiled from its configuration."""
 
     plans: dict[str, Plan]
-    strict: tuple[Finder, ...]
-    loose: tuple[Finder, ...]
+    strict: Search
+    either: Search
+    """What ``strict`` or ``loose`` forms find."""
     any_loose: Any
     certain_loose: Any
     """Without the sifted patterns."""
@@ -230,9 +231,10 @@ class Redactor:
         """
         try:
             plan = self._program.plans[record["type"]]
-            if not self._may_hold_secrets(record, plan):
+            by_pattern = self._may_hold_secrets(record, plan)
+            if not by_pattern and not self.paths:
                 return record, 0
-            editing = _Editing(self)
+            editing = _Editing(self, by_pattern=by_pattern)
             return editing.edit(record, plan, ""), editing.hits
         except MessageError:
             raise
@@ -251,7 +253,7 @@ class Redactor:
         try:
             if not self.suspicious(raw):
                 return raw, 0
-            spans = [(hit.start, hit.end) for hit in find(raw, (*self._program.strict, *self._program.loose))]
+            spans = [(hit.start, hit.end) for hit in self._program.either.find(raw)]
             if self.paths:
                 spans += _configured_spans(raw, self.paths)
             return _overwrite(raw, spans)
@@ -267,7 +269,7 @@ class Redactor:
     def _may_hold_secrets(self, record: dict[str, Any], plan: Plan) -> bool:
         texts: list[str] = []
         _texts(record, plan, texts)
-        return self.suspicious("\n".join(texts).encode())
+        return self._program.may_match("\n".join(texts).encode())
 
 
 def _failed(message: str, path: str = "") -> MessageError:
@@ -277,10 +279,11 @@ def _failed(message: str, path: str = "") -> MessageError:
 def _program(paths: Sequence[str], patterns: Sequence[Pattern]) -> _Program:
     sifted = [pattern for pattern in patterns if pattern.sifted]
     certain = [*dict.fromkeys(pattern.loose for pattern in patterns if not pattern.sifted), ESCAPED_ASCII]
+    strict = [Finder(pattern.kind, compile_bytes(pattern.strict), pattern.accept) for pattern in patterns]
     return _Program(
         _plans(paths),
-        tuple(Finder(pattern.kind, compile_bytes(pattern.strict), pattern.accept) for pattern in patterns),
-        tuple(dict.fromkeys(_loose(pattern) for pattern in patterns)),
+        Search(strict),
+        Search([*strict, *dict.fromkeys(map(_loose, patterns))]),
         compile_bytes("|".join((*certain, *(pattern.loose for pattern in sifted)))),
         compile_bytes("|".join(certain)),
         tuple(map(_loose, sifted)),
@@ -296,6 +299,8 @@ class _Editing:
     """One pass over one record."""
 
     redactor: Redactor
+    by_pattern: bool
+    """Whether any text may hold a secret by pattern; else configured paths alone are looked at."""
     hits: int = 0
 
     def edit(self, value: Any, plan: Any, path: str) -> Any:
@@ -332,6 +337,8 @@ class _Editing:
     def _text(self, text: str, role: Role, path: str, before: str = "") -> str:
         if role is Role.DIGEST:
             return self._configured(text)
+        if not self.by_pattern:
+            return text
         start = len(before.encode())
         new = self._secrets((before + text).encode(), start, role, path)
         return new[start:].decode()
@@ -349,7 +356,7 @@ class _Editing:
         if not program.may_match(text):
             return text
         for _ in range(MAX_ROUNDS):
-            found = [hit for hit in find(_hidden(text), program.strict) if hit.end > start]
+            found = [hit for hit in program.strict.find(_hidden(text)) if hit.end > start]
             if not found:
                 return text
             if role is Role.IDENTITY:

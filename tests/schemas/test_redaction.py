@@ -17,12 +17,12 @@ from schemas.errors import ErrorCode, MessageError
 from schemas.json_form import parse_json, to_json
 from schemas.redaction import Redactor, Role, text_paths
 from schemas.secret_patterns import DEFAULT_PATTERNS, Pattern, luhn
-from schemas.secret_search import Finder, compile_bytes, find
+from schemas.secret_search import Finder, Search, compile_bytes
 from tests.schemas.samples import at, full, minimal, path_of, places, replaced
 
 KEY = b"a key of the tests, 32 bytes ok?"
 REDACTOR = Redactor(KEY)
-STRICT = tuple(Finder(row.kind, compile_bytes(row.strict), row.accept) for row in DEFAULT_PATTERNS)
+STRICT = Search([Finder(row.kind, compile_bytes(row.strict), row.accept) for row in DEFAULT_PATTERNS])
 
 # Put together here, so that scanners of this repository find none.
 RANDOM = "Zx81Qp47Lm23Vb96Tr05Kd58Hs72Wj34Nc69Fg10Ey27"
@@ -374,7 +374,7 @@ def test_redaction_is_idempotent_and_the_prefilter_never_misses(key, text):
 @given(st.binary(max_size=6), TEXTS, st.binary(max_size=6))
 def test_whatever_surrounds_a_text_in_avro_the_prefilter_sees_its_secrets(before, text, after):
     raw = text.encode()
-    if find(raw, STRICT):
+    if STRICT.find(raw):
         assert REDACTOR.suspicious(before + raw + after)
 
 
