@@ -31,6 +31,20 @@ MAX_DEPTH = 32
 MAX_TYPES = 4096
 """Types of a schema once every name is replaced by what it stands for. The contract's own has 288."""
 
+# The same bytes under another unit name another instant, and nothing else would tell.
+_OTHER_INSTANTS = frozenset(
+    {
+        "timestamp-millis",
+        "timestamp-nanos",
+        "local-timestamp-millis",
+        "local-timestamp-micros",
+        "local-timestamp-nanos",
+        "time-millis",
+        "time-micros",
+        "date",
+    }
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Writer:
@@ -140,6 +154,8 @@ def _plain(schema: AvroType, depth: int) -> AvroType:
     if isinstance(schema, list):
         return [_plain(part, depth - 1) for part in schema]
     if isinstance(schema, dict):
+        if (unit := schema.get("logicalType")) in _OTHER_INSTANTS:
+            raise _incompatible(f"it counts instants as {unit}; write timestamp-micros")
         kept = {key: value for key, value in schema.items() if key != "logicalType" and not key.startswith("__")}
         return {key: _plain(value, depth - 1) for key, value in kept.items()}
     return schema
