@@ -27,8 +27,9 @@ def classifier() -> Decide:
 
     def decide(event: Event) -> Answer:
         found = classify(event).classification
-        owed = sorted(((item.action, item.operation_id) for item in found.obligations), key=_with_none_first)
-        return Answer(found.kind, found.rule_id, found.reason_code, tuple(found.prohibited), tuple(owed))
+        owed = sorted(((item["action"], item["operation_id"]) for item in found["obligations"]), key=_with_none_first)
+        parts = (found["kind"], found["rule_id"], found["reason_code"])
+        return Answer(*parts, tuple(found["prohibited"]), tuple(owed))
 
     return decide
 
@@ -42,11 +43,6 @@ def difference(event: Event, decide: Decide) -> Difference:
     said, done = specify(event), decide(event)
     parts = ((name, getattr(said, name), getattr(done, name)) for name in Answer.__dataclass_fields__)
     return tuple(f"{name}: {left} / {right}" for name, left, right in parts if left != right)
-
-
-def class_of(found: Difference) -> str:
-    """What two disagreements have in common when they are of one kind: all but the operations."""
-    return "; ".join(part.replace("op-2", "op-1").replace("op-3", "op-1") for part in found)
 
 
 def shrink(event: Event, holds: Callable[[Event], bool]) -> Event:
@@ -94,7 +90,7 @@ def _is_map(key: Any) -> bool:
 
 def shown(event: Event) -> str:
     """The event as JSON without what is absent."""
-    return json.dumps(_present(event))
+    return json.dumps({name: value for name, value in _present(event).items() if name not in KEPT})
 
 
 def _present(value: Any) -> Any:
@@ -103,18 +99,18 @@ def _present(value: Any) -> Any:
     return [_present(item) for item in value] if isinstance(value, list) else value
 
 
-def disagreements(events: int, seed: int, decide: Decide, most: int) -> dict[str, tuple[int, Event]]:
-    """At most ``most`` classes of disagreement over random events: how often each was seen, and one event."""
+def disagreements(events: int, seed: int, decide: Decide) -> Iterator[Event]:
+    """Random events on which the two disagree, each shrunk as far as they still disagree in the same parts."""
     rng = Random(seed)
-    found: dict[str, tuple[int, Event]] = {}
     for _ in range(events):
         event = random_event(rng)
         if differs := difference(event, decide):
-            name = class_of(differs)
-            count, first = found.get(name, (0, event))
-            if name in found or len(found) < most:
-                found[name] = (count + 1, first)
-    return found
+            names = _names(differs)
+            yield shrink(event, lambda other, names=names: _names(difference(other, decide)) == names)
+
+
+def _names(found: Difference) -> tuple[str, ...]:
+    return tuple(part.partition(":")[0] for part in found)
 
 
 def main() -> int:
@@ -122,15 +118,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--most", type=int, default=50, help="classes of disagreement to show")
+    parser.add_argument("--most", type=int, default=50, help="disagreements after which to stop")
     options = parser.parse_args()
     decide = classifier()
-    found = disagreements(options.events, options.seed, decide, options.most)
-    for name, (count, event) in sorted(found.items(), key=lambda item: -item[1][0]):
-        small = shrink(event, lambda other, name=name: class_of(difference(other, decide)) == name)
-        sys.stdout.write(f"{count} x {name}\n  {shown(small)}\n")
-    sys.stdout.write(f"{options.events} events, {len(found)} classes of disagreement (specification / classifier)\n")
-    return 1 if found else 0
+    seen: dict[str, int] = {}
+    for event in disagreements(options.events, options.seed, decide):
+        text = "\n  ".join((shown(event), *difference(event, decide)))
+        seen[text] = seen.get(text, 0) + 1
+        if len(seen) >= options.most:
+            break
+    for text, count in sorted(seen.items(), key=lambda item: -item[1]):
+        sys.stdout.write(f"{count} x {text}\n")
+    sys.stdout.write(f"{options.events} events, {len(seen)} disagreements (specification / classifier)\n")
+    return 1 if seen else 0
 
 
 if __name__ == "__main__":

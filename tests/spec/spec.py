@@ -5,12 +5,14 @@ and reads nothing but the raw event. Nothing is shared with the classifier, noth
 when the two disagree, one of them has misread the text. Where the text is silent, the reading here is the one that
 cannot hide harm, and a comment says so.
 
-A logical operation is everything with one operation id. What carries no operation id belongs to nothing but itself.
+A logical operation is everything with one operation id. What carries no operation id belongs to nothing but itself:
+:func:`specify` gives each call, ledger entry and acknowledgement without one a name of its own first.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 Event = dict[str, Any]
@@ -68,8 +70,23 @@ def is_verified(entry: Record) -> bool:
     return entry["verified_by"] not in (None, "none")
 
 
-def same_operation(left: str | None, right: str | None) -> bool:
-    return left is not None and left == right
+UNNAMED = "\0"
+"""How the names start that stand for a missing operation id."""
+
+
+def with_names(event: Event) -> Event:
+    """The event with a name of its own for whatever was done or acknowledged without an operation id."""
+    numbers = count()
+
+    def named(items: list[Record]) -> list[Record]:
+        return [
+            item if item["operation_id"] is not None else {**item, "operation_id": f"{UNNAMED}{next(numbers)}"}
+            for item in items
+        ]
+
+    takeover = event["takeover"] and {**event["takeover"], "acks": named(event["takeover"]["acks"])}
+    lists = {name: named(event[name]) for name in ("tool_calls", "side_effects")}
+    return {**event, **lists, "takeover": takeover}
 
 
 def writes(event: Event) -> list[Record]:
@@ -77,11 +94,11 @@ def writes(event: Event) -> list[Record]:
 
 
 def writes_of(event: Event, operation: str | None) -> list[Record]:
-    return [call for call in writes(event) if same_operation(call["operation_id"], operation)]
+    return [call for call in writes(event) if call["operation_id"] == operation]
 
 
 def entries_of(event: Event, operation: str | None) -> list[Record]:
-    return [entry for entry in event["side_effects"] if same_operation(entry["operation_id"], operation)]
+    return [entry for entry in event["side_effects"] if entry["operation_id"] == operation]
 
 
 def stop_class(event: Event) -> str | None:
@@ -97,9 +114,8 @@ def is_claimed(event: Event) -> bool:
 
 
 def operations(event: Event) -> list[str]:
-    """Every operation that a write or the ledger names."""
-    named = {item["operation_id"] for item in [*writes(event), *event["side_effects"]]}
-    return sorted(named - {None})
+    """Every operation of a write or of the ledger."""
+    return sorted({item["operation_id"] for item in [*writes(event), *event["side_effects"]]})
 
 
 # ---- section 3, policy --------------------------------------------------------------------------------------------
@@ -131,8 +147,14 @@ def reason_by_source(decision: Record) -> str:
     )
 
 
-def denial(decision: Record, operation: str | None, reason: str) -> Denial:
-    return Denial(operation, decision["decided_at"], decision["decision_id"] or "", reason, decision["policy_id"])
+def denial(decision: Record, operation: str | None, moment: int | None, reason: str) -> Denial:
+    return Denial(operation, moment, decision["decision_id"] or "", reason, decision["policy_id"])
+
+
+def answered_at(decision: Record) -> int | None:
+    """When an approval was answered. The text is silent; an allow before the answer can never have lifted it."""
+    resolved: int | None = approval_of(decision).get("resolved_at")
+    return decision["decided_at"] if resolved is None else resolved
 
 
 def recorded_denials(event: Event) -> list[Denial]:
@@ -140,9 +162,9 @@ def recorded_denials(event: Event) -> list[Denial]:
     for decision in event["policy_decisions"]:
         if decision["effect"] == "deny":
             reason = decision["reason_code"] or reason_by_source(decision)
-            found.append(denial(decision, decision["operation_id"], reason))
+            found.append(denial(decision, decision["operation_id"], decision["decided_at"], reason))
         if approval_of(decision).get("state") == "denied":
-            found.append(denial(decision, answered_operation(decision), "approver_denied"))
+            found.append(denial(decision, answered_operation(decision), answered_at(decision), "approver_denied"))
     return found
 
 
@@ -170,9 +192,7 @@ def may_lift(event: Event, denied: Denial, decision: Record) -> bool:
 
 
 def returned_ok(event: Event, operation: str) -> bool:
-    return any(
-        outcome(call) == "ok" and same_operation(call["operation_id"], operation) for call in event["tool_calls"]
-    )
+    return any(outcome(call) == "ok" and call["operation_id"] == operation for call in event["tool_calls"])
 
 
 def finished_another_way(event: Event, denied: Denial) -> bool:
@@ -196,9 +216,9 @@ def stands(event: Event, denied: Denial) -> bool:
 
 
 def standing_denials(event: Event) -> list[Denial]:
-    """Those that were not lifted, the earliest first, undated ones last."""
+    """Those that were not lifted, the earliest first, undated ones last. The reason breaks ties that ids leave."""
     standing = [found for found in recorded_denials(event) + unrecorded_filter(event) if stands(event, found)]
-    return sorted(standing, key=lambda found: (found.moment is None, found.moment or 0, found.decision_id))
+    return sorted(standing, key=lambda found: (found.moment is None, found.moment or 0, found.decision_id, found.policy or "", found.reason))
 
 
 def approval_is_required(decision: Record) -> bool:
@@ -369,8 +389,8 @@ def is_ambiguous_ack(event: Event, ack: Record) -> bool:
     return not settled and all(outcome(call) != "ok" for call in writes_of(event, ack["operation_id"]))
 
 
-def ambiguous_operations(event: Event) -> set[str | None]:
-    """Operations of which nobody knows whether they happened; None stands for those without an id."""
+def ambiguous_operations(event: Event) -> set[str]:
+    """Operations of which nobody knows whether they happened."""
     entries = [entry for entry in event["side_effects"] if status(entry) in ("ambiguous", "unknown")]
     calls = [call for call in writes(event) if is_ambiguous_write(event, call)]
     acks = [ack for ack in block(event, "takeover").get("acks", []) if is_ambiguous_ack(event, ack)]
@@ -386,8 +406,9 @@ def may_have_happened(event: Event, call: Record) -> bool:
     if outcome(call) not in UNCLEAR or proves_nothing_happened(call):
         return False
     entries = entries_of(event, call["operation_id"])
-    never_started = any(status(entry) == "not_started" and counts_as_settled(event, entry) for entry in entries)
-    return not never_started
+    never_started = any(status(entry) == "not_started" and is_verified(entry) for entry in entries)
+    contradicted = any(outcome(other) == "ok" for other in writes_of(event, call["operation_id"]))
+    return contradicted or not never_started
 
 
 def took_effect(event: Event, operation: str) -> bool:
@@ -404,14 +425,8 @@ def effects_of(event: Event, operation: str) -> int:
     return max(counted, len(answered))
 
 
-def duplicate_operations(event: Event) -> set[str | None]:
-    named: set[str | None] = {operation for operation in operations(event) if effects_of(event, operation) > 1}
-    unnamed = {
-        entry["operation_id"]
-        for entry in event["side_effects"]
-        if entry["operation_id"] is None and status(entry) == "confirmed" and (entry["count"] or 1) > 1
-    }
-    return named | unnamed
+def duplicate_operations(event: Event) -> set[str]:
+    return {operation for operation in operations(event) if effects_of(event, operation) > 1}
 
 
 def effect_moments(event: Event, operation: str) -> list[int | None]:
@@ -425,33 +440,23 @@ def lacks_approval(event: Event, decision: Record, moment: int | None) -> bool:
     return approval_is_required(decision) and not granted_at(event, decision, moment)
 
 
-def unapproved_operations(event: Event) -> set[str | None]:
-    moments = {name: effect_moments(event, name) for name in operations(event) if took_effect(event, name)}
-    named: set[str | None] = {
-        name
-        for name, started in moments.items()
+def unapproved_operations(event: Event) -> set[str]:
+    return {
+        operation
+        for operation in operations(event)
+        if took_effect(event, operation)
         for decision in event["policy_decisions"]
-        if is_covered(name, decision) and any(lacks_approval(event, decision, moment) for moment in started)
+        if is_covered(operation, decision)
+        and any(lacks_approval(event, decision, moment) for moment in effect_moments(event, operation))
     }
-    return named | unapproved_without_id(event)
 
 
-def unapproved_without_id(event: Event) -> set[str | None]:
-    """Effects without an operation id fall under requirements of the whole request only."""
-    calls = [call for call in writes(event) if call["operation_id"] is None and outcome(call) == "ok"]
-    entries = [entry for entry in event["side_effects"] if entry["operation_id"] is None]
-    recorded = any(status(entry) in ("confirmed", "compensated") for entry in entries)
-    started = [call["started_at"] for call in calls] + [None] * recorded
-    whole = [decision for decision in event["policy_decisions"] if decision["operation_id"] is None]
-    return {None for decision in whole for moment in started if lacks_approval(event, decision, moment)}
-
-
-def is_protected(event: Event, operation: str | None) -> bool:
+def is_protected(event: Event, operation: str) -> bool:
     """One key on every attempt, and a registered retry of that very operation whose preconditions hold."""
     keys = {call["idempotency_key"] for call in writes_of(event, operation)}
     retry = any(
         fallback["source"] == "idempotent_retry"
-        and same_operation(fallback["operation_id"], operation)
+        and fallback["operation_id"] == operation
         and fallback["preconditions_met"] is True
         for fallback in event["fallbacks"]
     )
@@ -462,7 +467,7 @@ def unprotected_ambiguity(event: Event) -> bool:
     return any(not is_protected(event, operation) for operation in ambiguous_operations(event))
 
 
-def fence_crossings(event: Event) -> set[str | None]:
+def fence_crossings(event: Event) -> set[str]:
     tokens = [event["fencing_token"], block(event, "takeover").get("fencing_token")]
     newest = max((token for token in tokens if token is not None), default=None)
     if newest is None:
@@ -489,37 +494,25 @@ def contradiction(event: Event) -> bool:
     return listed or any(contradicts_itself(event, entry) for entry in event["side_effects"])
 
 
-def confirmed_operations(event: Event) -> list[tuple[str | None, int | None]]:
-    """Effects that happened and are not known to be undone, each with the time it started."""
-    named: list[tuple[str | None, int | None]] = [
-        (name, moment)
-        for name in operations(event)
-        if took_effect(event, name)
-        for moment in effect_moments(event, name)
-    ]
-    calls = [call for call in writes(event) if call["operation_id"] is None and outcome(call) == "ok"]
-    entries = [entry for entry in event["side_effects"] if entry["operation_id"] is None]
-    unnamed = [(None, call["started_at"]) for call in calls]
-    return named + unnamed + [(None, None) for entry in entries if status(entry) == "confirmed"]
-
-
-def covers_effect(denied: Denial, operation: str | None, started: int | None) -> bool:
+def covers_effect(denied: Denial, operation: str, started: int | None) -> bool:
     """A denied operation, or, of a denied request, what started after the denial or has no time."""
     if denied.operation is not None:
         return denied.operation == operation
     return started is None or denied.moment is None or started > denied.moment
 
 
-def confirmed_though_denied(event: Event) -> set[str | None]:
+def confirmed_though_denied(event: Event) -> set[str]:
     denials = standing_denials(event)
     return {
         operation
-        for operation, started in confirmed_operations(event)
+        for operation in operations(event)
+        if took_effect(event, operation)
+        for started in effect_moments(event, operation)
         if any(covers_effect(denied, operation, started) for denied in denials)
     }
 
 
-def is_compensated(event: Event, operation: str | None) -> bool:
+def is_compensated(event: Event, operation: str) -> bool:
     entries = entries_of(event, operation)
     compensated = any(status(entry) == "compensated" for entry in entries)
     return compensated and all(status(entry) != "confirmed" for entry in entries)
@@ -532,9 +525,9 @@ def obligations(event: Event) -> tuple[Obligation, ...]:
         | fence_crossings(event)
         | confirmed_though_denied(event)
     )
-    owed: list[Obligation] = [("reconcile", operation) for operation in ambiguous_operations(event)]
+    owed = [("reconcile", operation) for operation in ambiguous_operations(event)]
     owed += [("compensate", operation) for operation in to_compensate if not is_compensated(event, operation)]
-    return tuple(sorted(owed, key=lambda item: (item[0], item[1] or "")))
+    return tuple((action, None if name.startswith(UNNAMED) else name) for action, name in sorted(owed))
 
 
 # ---- section 3, what can be handed over ---------------------------------------------------------------------------
@@ -608,7 +601,7 @@ def may_act(event: Event, fallback: Record) -> bool:
     """Reading is free; a write must be protected."""
     if fallback["access"] == "read" and fallback["source"] != "idempotent_retry":
         return True
-    return is_protected(event, fallback["operation_id"])
+    return fallback["operation_id"] is not None and is_protected(event, fallback["operation_id"])
 
 
 def is_applied(fallback: Record) -> bool:
@@ -724,11 +717,10 @@ def nonterminal_stop(event: Event) -> bool:
 
 
 def paths(event: Event) -> list[list[Record]]:
-    """The attempts of each operation; a call without an operation id is a path of its own."""
+    """The attempts of each operation. The text is silent on a read beside a write: neither is an attempt of the other."""
     calls = event["tool_calls"]
-    alone = [[call] for call in calls if call["operation_id"] is None]
-    names = sorted({call["operation_id"] for call in calls} - {None})
-    return alone + [[call for call in calls if call["operation_id"] == name] for name in names]
+    keys = sorted({(call["operation_id"], is_write(call)) for call in calls})
+    return [[call for call in calls if (call["operation_id"], is_write(call)) == key] for key in keys]
 
 
 def required_paths(event: Event) -> list[list[Record]]:
@@ -960,6 +952,7 @@ def possible(event: Event) -> set[str]:
 
 def specify(event: Event) -> Answer:
     """The answer that the exit contracts ask for, of a terminal event in its in-memory form."""
+    event = with_names(event)
     kind, rule_id, reason = row(event)
     allowed = possible(event)
     prohibited = tuple(name for name in KINDS if name not in allowed)
