@@ -7,12 +7,12 @@ DUPLICATE_EFFECT = Fact(4, "duplicate_effect", "one operation took effect more t
 FENCE_VIOLATION = Fact(1, "fence_violation", "a write with an outdated fencing token took, or may have taken, effect")
 WRITE_ATTEMPTED = Fact(40, "write_attempted", "a mutation was attempted; access that is not read counts as write")
 EFFECT_TOOK_PLACE = Fact(41, "effect_took_place", "a mutation took effect, by its own answer or by the ledger")
-FACTS = (FENCE_VIOLATION, AMBIGUOUS_EFFECT, DUPLICATE_EFFECT, WRITE_ATTEMPTED, EFFECT_TOOK_PLACE)
+FACTS: tuple[Fact, ...] = (FENCE_VIOLATION, AMBIGUOUS_EFFECT, DUPLICATE_EFFECT, WRITE_ATTEMPTED, EFFECT_TOOK_PLACE)
 
 KEY_CHANGED = Finding("idempotency_key_changed", "attempts of one operation carry different idempotency keys")
 STALE_WRITE_REJECTED = Finding("stale_write_rejected", "a write with an outdated fencing token was turned away")
 UNVERIFIED_LEDGER_ENTRY = Finding("unverified_ledger_entry", "the ledger states an outcome that nothing established")
-FINDINGS = (KEY_CHANGED, STALE_WRITE_REJECTED, UNVERIFIED_LEDGER_ENTRY)
+FINDINGS: tuple[Finding, ...] = (KEY_CHANGED, STALE_WRITE_REJECTED, UNVERIFIED_LEDGER_ENTRY)
 
 _PROVEN_OUTCOMES = frozenset({"circuit_open", "not_executed", "denied"})
 _SETTLING = frozenset({"not_started", "compensated", "confirmed"})

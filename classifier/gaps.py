@@ -66,7 +66,19 @@ STOP = GapKind("model", "a model block without a stop class is no end")
 PREDICATE = GapKind("completion", "a claim of completion that nobody evaluated is not verified")
 TAKEOVER = GapKind("takeover", "a takeover without a state counts as taken over")
 CHILD = GapKind("child", "a delegated run without a state may still run")
-KINDS = (FALLBACK, OMISSION, NO_COMPONENT, LEDGER, ACCESS, APPROVAL, DECISION, STOP, PREDICATE, TAKEOVER, CHILD)
+KINDS: tuple[GapKind, ...] = (
+    FALLBACK,
+    OMISSION,
+    NO_COMPONENT,
+    LEDGER,
+    ACCESS,
+    APPROVAL,
+    DECISION,
+    STOP,
+    PREDICATE,
+    TAKEOVER,
+    CHILD,
+)
 
 _BEST_FOR_FALLBACK: dict[str, Any] = {
     "version": "1",

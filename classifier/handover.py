@@ -20,7 +20,7 @@ OMISSION_MAY_CHANGE_RESULT = Fact(
 REQUIRED_OMISSION = Fact(21, "required_omission", "an omitted component is required; absent counts as required")
 SAFE_PARTIAL = Fact(22, "safe_partial", "something is completed, and nothing omitted, asserted or open can change it")
 UNSUPPORTED_DECISION = Fact(14, "unsupported_decision", "a decision is asserted that lacks a required check")
-FACTS = (
+FACTS: tuple[Fact, ...] = (
     IDEMPOTENCY_PROTECTED, FALLBACK_APPLIED, INELIGIBLE_FALLBACK_APPLIED, ELIGIBLE_FALLBACK_APPLIED,
     ELIGIBLE_FALLBACK_READY, OMISSION, OMISSION_MAY_CHANGE_RESULT, REQUIRED_OMISSION, SAFE_PARTIAL,
     UNSUPPORTED_DECISION,
@@ -29,7 +29,7 @@ FACTS = (
 RESULT_VERIFIED = Finding("fallback_result_verified", "a fallback's result satisfies the completion predicate")
 RESULT_UNSATISFIED = Finding("fallback_result_unsatisfied", "a fallback's result does not satisfy the predicate")
 SILENT_FALLBACK = Finding("silent_fallback", "a fallback was served and the consumer was not told")
-FINDINGS = (RESULT_VERIFIED, RESULT_UNSATISFIED, SILENT_FALLBACK)
+FINDINGS: tuple[Finding, ...] = (RESULT_VERIFIED, RESULT_UNSATISFIED, SILENT_FALLBACK)
 
 NEEDED_BY_SOURCE = {
     "rules_engine": ("ruleset_version",),

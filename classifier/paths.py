@@ -14,7 +14,7 @@ MALFORMED_OBSERVATION = Fact(33, "malformed_observation", "the last answer on a 
 BUDGET_EXHAUSTED = Fact(31, "budget_exhausted", "a budget ended the run")
 MODEL_DECLINED = Fact(12, "model_declined", "the model itself refused")
 TRUNCATED = Fact(35, "truncated", "the output was cut")
-FACTS = (
+FACTS: tuple[Fact, ...] = (
     AUTHORITY_MISSING, REQUIRED_PATH_FAILED, DEPENDENCY_FAILED, MALFORMED_OBSERVATION, BUDGET_EXHAUSTED,
     MODEL_DECLINED, TRUNCATED,
 )  # fmt: skip

@@ -12,10 +12,10 @@ POLICY_UNAVAILABLE = Fact(10, "policy_unavailable", "a needed decision could not
 REQUEST_ALLOWED = Fact(
     13, "request_allowed", "application or approver allowed the request, or an operation that is not done"
 )
-FACTS = (STANDING_DENIAL, UNAPPROVED_EFFECT, APPROVAL_NEEDED, POLICY_UNAVAILABLE, REQUEST_ALLOWED)
+FACTS: tuple[Fact, ...] = (STANDING_DENIAL, UNAPPROVED_EFFECT, APPROVAL_NEEDED, POLICY_UNAVAILABLE, REQUEST_ALLOWED)
 
 POST_DENIAL_ACTIVITY = Finding("post_denial_activity", "a call was executed after the denial")
-FINDINGS = (POST_DENIAL_ACTIVITY,)
+FINDINGS: tuple[Finding, ...] = (POST_DENIAL_ACTIVITY,)
 
 _REASON_BY_SOURCE = {
     "validator": "invalid_request",

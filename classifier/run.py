@@ -19,14 +19,14 @@ NO_PROGRESS = Fact(32, "no_progress", "the last three steps repeat one action, o
 NONTERMINAL_STOP = Fact(34, "nonterminal_stop", "the run did not come to an end of its own")
 EMPTY_RESPONSE = Fact(37, "empty_response", "no output, no call, no error: a silent failure")
 STOPPED_NORMALLY = Fact(38, "stopped_normally", "the model ended its turn, or no model is involved")
-FACTS = (
+FACTS: tuple[Fact, ...] = (
     TAKEN_OVER, CHILD_RUN_OPEN, CONTRADICTION, PREDICATE_SATISFIED, PREDICATE_UNSATISFIED, PREDICATE_UNVERIFIABLE,
     COMPLETION_CLAIMED, CONFIDENCE_BELOW_FLOOR, CONFIDENCE_DECLINING, RESULT_CONFIDENCE_LOW, NO_PROGRESS,
     NONTERMINAL_STOP, EMPTY_RESPONSE, STOPPED_NORMALLY,
 )  # fmt: skip
 
 BUDGET_USED_UP = Finding("budget_used_up", "a budget is used up to its limit or past it")
-FINDINGS = (BUDGET_USED_UP,)
+FINDINGS: tuple[Finding, ...] = (BUDGET_USED_UP,)
 
 _NEVER_AN_END = frozenset({None, "paused", "absent"})
 _NOT_EXECUTED = frozenset({None, "unknown", "not_executed", "denied", "circuit_open"})
