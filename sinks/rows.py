@@ -5,7 +5,7 @@ stream, whose schema is :data:`SCHEMAS` of that table; the store inserts it as i
 travel as ``timestamp[us, UTC]``, so that no host time zone can shift them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
@@ -315,9 +315,13 @@ def count_rows(stream: bytes) -> int:
 
 def read_rows(stream: bytes) -> list[dict[str, Any]]:
     """The rows of an Arrow stream as dicts, instants as microseconds since the epoch."""
-    table = _read(stream)
-    columns = [_plain_instants(column).to_pylist() for column in table.columns]
-    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+    names = pa.ipc.open_stream(stream).schema.names
+    return [dict(zip(names, row, strict=True)) for row in read_columns(stream)]
+
+
+def read_columns(stream: bytes) -> Iterable[tuple[Any, ...]]:
+    """The rows of an Arrow stream as tuples in the order of its columns, instants as microseconds since the epoch."""
+    return zip(*(_plain_instants(column).to_pylist() for column in _read(stream).columns), strict=True)
 
 
 def _plain_instants(column: "pa.ChunkedArray[Any]") -> "pa.ChunkedArray[Any]":

@@ -7,13 +7,11 @@ through views, except by identity, which reads the tables directly because it is
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import pyarrow as pa
 
 from schemas.exits import Classification
 from schemas.types import EARLIEST, LATEST
@@ -22,7 +20,7 @@ from sinks.errors import StoreRejected
 from sinks.lock import Holder, claim_directory, hold
 from sinks.migrations import EMBEDDED, Layout, Migration, load_migrations
 from sinks.readonly import checked_select
-from sinks.rows import COMPANION_TABLES, SCHEMAS, Position, count_rows, encode_keys, read_rows, slice_rows
+from sinks.rows import COMPANION_TABLES, SCHEMAS, Position, count_rows, encode_keys, read_columns, read_rows, slice_rows
 
 Key = tuple[str, str]
 """Identity of a record: tenant, and event id or record id."""
@@ -73,8 +71,7 @@ class Rejected(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True)
-class StoredEvent:
+class StoredEvent(NamedTuple):
     """A terminal event as it is kept. ``text`` is canonical JSON, every field present, instants as microseconds."""
 
     tenant: str
@@ -178,15 +175,14 @@ class Store:
         rows = self._probe(keys, sql, {"table": table_digest, "version": classifier_version})
         return {(tenant, key) for tenant, key in rows} & set(keys)
 
-    def _probe(self, keys: Sequence[Key], sql: str, parameters: Mapping[str, Any] | None = None) -> Iterator[Any]:
+    def _probe(self, keys: Sequence[Key], sql: str, parameters: Mapping[str, Any] | None = None) -> Iterable[Any]:
         if not keys:
-            return iter(())
+            return ()
         # A temporary table, because 25,000 ids as text of the statement cost more to parse than to look up.
         self._engine.command("CREATE TEMPORARY TABLE IF NOT EXISTS probe (tenant String, id String)")
         self._engine.command("TRUNCATE TABLE probe")
         self._engine.insert("probe", ["tenant", "id"], encode_keys(keys))
-        table = pa.ipc.open_stream(self._engine.fetch(sql, parameters)).read_all()
-        return zip(*(column.to_pylist() for column in table.columns), strict=True)
+        return read_columns(self._engine.fetch(sql, parameters))
 
     # Reading
 
@@ -224,8 +220,13 @@ class Store:
         return found[0] if found else None
 
     def _events(self, where: str, parameters: Mapping[str, Any]) -> list[StoredEvent]:
-        sql = f"{_EVENTS} WHERE {where} ORDER BY identity, tenant, event_id"
-        return [_stored_event(row) for row in self._rows(sql, parameters)]
+        stream = self._engine.fetch(f"{_EVENTS} WHERE {where} ORDER BY identity, tenant, event_id", parameters)
+        return [
+            StoredEvent(
+                tenant, event_id, text.encode(), content_digest, evidence_digest, Position(*position), ingested_at
+            )
+            for tenant, event_id, text, content_digest, evidence_digest, *position, ingested_at in read_columns(stream)
+        ]
 
     def classification(self, event_id: str, tenant: str) -> dict[str, Any] | None:
         """The current classification of an event in the contract's shape, or None."""
@@ -305,12 +306,6 @@ def _by_identity(event_id: str, tenant: str | None) -> tuple[str, dict[str, Any]
         return "event_id = {event_id:String}", {"event_id": event_id}
     where = "identity = cityHash64({tenant:String}, {event_id:String}) AND tenant = {tenant:String}"
     return f"{where} AND event_id = {{event_id:String}}", {"event_id": event_id, "tenant": tenant}
-
-
-def _stored_event(row: Mapping[str, Any]) -> StoredEvent:
-    position = Position(row["source"], row["partition"], row["offset"])
-    names = ("tenant", "event_id", "content_digest", "evidence_digest", "ingested_at")
-    return StoredEvent(text=row["event"].encode(), position=position, **{name: row[name] for name in names})
 
 
 def _contract_shape(row: Mapping[str, Any]) -> dict[str, Any]:
