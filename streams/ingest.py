@@ -5,7 +5,7 @@ again, and everything before it is idempotent by identity, so a run may end anyw
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -13,6 +13,7 @@ from classifier.decide import CLASSIFIER_VERSION
 from classifier.table import Table
 from schemas.canonical import encode_json
 from schemas.errors import ErrorCode
+from schemas.exits import KINDS
 from sinks.errors import StoreRejected
 from sinks.rows import (
     ConflictRow,
@@ -35,6 +36,9 @@ from streams.worker import TERMINAL_EVENT, Entry, Outcome
 
 BATCH_RECORDS = 20_000
 """Messages that are written together. More cost memory, fewer cost a look-up each."""
+
+_HELD = frozenset({Disposition.CLASSIFIED, Disposition.DUPLICATE})
+_NEWEST_ACTIVATION = "SELECT table_digest, classifier_version, activated_at FROM v_tables LIMIT 1"
 
 Key = tuple[str, str]
 
@@ -62,21 +66,44 @@ class Sink(Protocol):
         """What the ledger says."""
         ...
 
+    def query(self, sql: str, fmt: str, /) -> bytes:
+        """Answer of a reading statement in the engine's format ``fmt``."""
+        ...
+
 
 @dataclass
 class Report:
-    """What a run did. ``dispositions`` add up to ``read``; ``tally`` counts by (kind, reason code)."""
+    """What a run did, counted in messages.
+
+    ``tally`` counts by (kind, reason code), and companions by (record type, ""). ``fates`` counts what was stored by
+    (record type, disposition) and adds up to ``read``; the type of what is no valid record is empty.
+    """
 
     read: int = 0
     tally: Counter[tuple[str, str]] = field(default_factory=Counter)
-    dispositions: Counter[str] = field(default_factory=Counter)
+    fates: Counter[tuple[str, Disposition]] = field(default_factory=Counter)
     gaps: Counter[str] = field(default_factory=Counter)
     redacted: int = 0
 
     @property
+    def dispositions(self) -> Counter[Disposition]:
+        """What was stored, by disposition alone."""
+        found: Counter[Disposition] = Counter()
+        for (_, disposition), count in self.fates.items():
+            found[disposition] += count
+        return found
+
+    @property
+    def events(self) -> int:
+        """Terminal events that were classified, whatever became of them."""
+        return sum(count for (kind, _), count in self.tally.items() if kind in KINDS)
+
+    @property
     def errors(self) -> int:
-        """Messages that were no valid record."""
-        return sum(count for (kind, _), count in self.tally.items() if kind == "error")
+        """Messages that were no valid record, or that the store refused."""
+        invalid = sum(count for (kind, _), count in self.tally.items() if kind == "error")
+        refused = (count for (kind, fate), count in self.fates.items() if kind and fate is Disposition.DEAD_LETTERED)
+        return invalid + sum(refused)
 
     def add(self, outcome: Outcome) -> None:
         """Count what a worker did."""
@@ -106,10 +133,15 @@ class Writer:
     now: Callable[[], int]
 
     def activate(self) -> None:
-        """Make this table's classifications the current ones."""
+        """Make this table's classifications the current ones. Writes nothing if they are."""
+        newest = read_rows(self.sink.query(_NEWEST_ACTIVATION, "ArrowStream"))
+        mine = (self.table.digest, CLASSIFIER_VERSION)
+        if newest and (newest[0]["table_digest"], newest[0]["classifier_version"]) == mine:
+            return
+        # A clock that was set back must not leave the former table the newest.
+        at = max(self.now(), newest[0]["activated_at"] + 1) if newest else self.now()
         file = self.table.file
-        row = TableRow(self.table.digest, CLASSIFIER_VERSION, file.id, file.version, self.table.text, self.now())
-        self.sink.insert("active_tables", encode_tables([row]))
+        self.sink.insert("active_tables", encode_tables([TableRow(*mine, file.id, file.version, self.table.text, at)]))
 
     def write(self, outcomes: Iterable[Outcome], report: Report) -> Iterator[Outcome]:
         """Store outcomes batch by batch and pass each on once it is stored. Adds to ``report``."""
@@ -117,7 +149,7 @@ class Writer:
         for batch in _batches(outcomes):
             rulings = self._write_batch(batch, recorded)
             for ruling in rulings:
-                report.dispositions[ruling.disposition.value] += ruling.entry.span
+                report.fates[ruling.entry.record_type, ruling.disposition] += ruling.entry.span
             for outcome in batch:
                 report.add(outcome)
                 yield outcome
@@ -129,21 +161,34 @@ class Writer:
         return totals[0].end_offset if whole else 0
 
     def _write_batch(self, batch: list[Outcome], recorded: int) -> list[Ruling]:
-        known = self._known([entry for outcome in batch for entry in outcome.entries])
-        rulings = [[self._rule(entry, known) for entry in outcome.entries] for outcome in batch]
-        refused: list[DeadLetterRow] = []
-        for record_type in known:
-            refused += self._store_records(record_type, batch, rulings)
-        if TERMINAL_EVENT in known:
-            self._store_classifications(batch, rulings, {row.offset for row in refused})
-        letters = [letter for outcome in batch for letter in outcome.dead_letters if letter.offset >= recorded]
+        rulings, refused = self._store_evidence(batch)
+        self._store_conflicts(batch, rulings, recorded)
+        self._store_classifications(batch, rulings)
+        # A refusal may have changed what the ledger says of others; then it says it again.
+        since = 0 if refused else recorded
+        letters = [letter for outcome in batch for letter in outcome.dead_letters if letter.offset >= since]
         if letters or refused:
-            self.sink.insert("dead_letters", encode_dead_letters(letters + refused))
-        final = _with_refusals([ruling for of_outcome in rulings for ruling in of_outcome], refused)
-        unrecorded = [ruling for ruling in final if ruling.entry.position >= recorded]
+            self.sink.insert("dead_letters", encode_dead_letters([*letters, *refused.values()]))
+        final = [ruling for of_outcome in rulings for ruling in of_outcome]
+        unrecorded = [ruling for ruling in final if ruling.entry.position >= since or ruling.fresh]
         if unrecorded:
             self.sink.insert("ingest_ledger", encode_ledger([self._ledger_row(ruling) for ruling in unrecorded]))
         return final
+
+    def _store_evidence(self, batch: list[Outcome]) -> tuple[list[list[Ruling]], dict[int, DeadLetterRow]]:
+        """Rule on every message of a batch and store what is new; what the store refused, by position.
+
+        A refused record is not known to those behind it, so all are ruled on again, as a second run would.
+        """
+        entries = [entry for outcome in batch for entry in outcome.entries]
+        refused: dict[int, DeadLetterRow] = {}
+        while True:
+            known = self._known(entries)
+            rulings = [[self._rule(entry, known, refused) for entry in outcome.entries] for outcome in batch]
+            newly = [letter for kind in known for letter in self._store_records(kind, batch, rulings)]
+            if not newly:
+                return rulings, refused
+            refused |= {letter.offset: letter for letter in newly}
 
     def _known(self, entries: list[Entry]) -> dict[str, dict[Key, Known]]:
         """What is stored already, per record type of these entries."""
@@ -153,9 +198,9 @@ class Writer:
                 keys.setdefault(entry.record_type, []).append((entry.tenant, entry.record_id))
         return {kind: self.sink.identities(list(dict.fromkeys(of_kind)), kind) for kind, of_kind in keys.items()}
 
-    def _rule(self, entry: Entry, known: dict[str, dict[Key, Known]]) -> Ruling:
+    def _rule(self, entry: Entry, known: dict[str, dict[Key, Known]], refused: Container[int]) -> Ruling:
         """What becomes of a message. The first record of an identity is known to those behind it in the batch."""
-        if not entry.record_type:
+        if not entry.record_type or entry.position in refused:
             return Ruling(entry, Disposition.DEAD_LETTERED, fresh=False)
         usual = Disposition.CLASSIFIED if entry.record_type == TERMINAL_EVENT else Disposition.STORED
         key = (entry.tenant, entry.record_id)
@@ -172,18 +217,21 @@ class Writer:
     # --- writing
 
     def _store_records(self, kind: str, batch: list[Outcome], rulings: list[list[Ruling]]) -> list[DeadLetterRow]:
-        """Store the new records of a type, and apart from them those in conflict. Returns what the store refused."""
-        fresh, conflicts = [], []
-        table = next(iter(next(outcome.rows[kind] for outcome in batch if kind in outcome.rows)))
-        for outcome, ruled in zip(batch, rulings, strict=True):
-            of_kind = [ruling for ruling in ruled if ruling.entry.record_type == kind]
-            if of_kind:
-                stream = outcome.rows[kind][table]
-                fresh.append(_filtered(stream, [ruling.fresh for ruling in of_kind]))
-                conflicts += self._conflicts(stream, of_kind)
+        """Store the new records of a type. Returns what the store refused."""
+        streams = list(_of_kind(kind, batch, rulings))
+        fresh = [_filtered(stream, [ruling.fresh for ruling in ruled]) for _, stream, ruled in streams]
+        return self._insert_isolating(kind, streams[0][0], join_rows(fresh))
+
+    def _store_conflicts(self, batch: list[Outcome], rulings: list[list[Ruling]], recorded: int) -> None:
+        """Keep apart what has a known identity and other content, unless the ledger knows that it was done."""
+        conflicts = [
+            conflict
+            for kind in {entry.record_type for outcome in batch for entry in outcome.entries if entry.record_type}
+            for _, stream, ruled in _of_kind(kind, batch, rulings)
+            for conflict in self._conflicts(stream, ruled, recorded)
+        ]
         if conflicts:
             self.sink.insert("conflicting_events", encode_conflicts(conflicts))
-        return self._insert_isolating(kind, table, join_rows(fresh))
 
     def _insert_isolating(self, kind: str, table: str, stream: bytes) -> list[DeadLetterRow]:
         """Insert rows; those that the store refuses cost only themselves and become dead letters."""
@@ -214,48 +262,29 @@ class Writer:
             recorded_at=self.now(),
         )
 
-    def _conflicts(self, stream: bytes, ruled: list[Ruling]) -> list[ConflictRow]:
-        conflicting = [ruling for ruling in ruled if ruling.known_digest]
-        if not conflicting:
+    def _conflicts(self, stream: bytes, ruled: list[Ruling], recorded: int) -> list[ConflictRow]:
+        apart = [bool(ruling.known_digest) and ruling.entry.position >= recorded for ruling in ruled]
+        if not any(apart):
             return []
-        rows = read_rows(filter_rows(stream, [bool(ruling.known_digest) for ruling in ruled]))
-        return [
-            ConflictRow(
-                ruling.entry.tenant,
-                ruling.entry.record_id,
-                ruling.entry.record_type,
-                ruling.entry.content_digest,
-                ruling.known_digest,
-                _text_of(ruling.entry.record_type, row),
-                SOURCE_KIND,
-                self.partition,
-                ruling.entry.position,
-                self.now(),
-            )
-            for ruling, row in zip(conflicting, rows, strict=True)
-        ]
+        conflicting = [ruling for ruling, is_apart in zip(ruled, apart, strict=True) if is_apart]
+        rows = read_rows(filter_rows(stream, apart))
+        return [self._conflict(ruling, row) for ruling, row in zip(conflicting, rows, strict=True)]
 
-    def _store_classifications(self, batch: list[Outcome], rulings: list[list[Ruling]], refused: set[int]) -> None:
+    def _conflict(self, ruling: Ruling, row: dict[str, Any]) -> ConflictRow:
+        entry, text = ruling.entry, _text_of(ruling.entry.record_type, row)
+        return ConflictRow(
+            entry.tenant, entry.record_id, entry.record_type, entry.content_digest, ruling.known_digest, text,
+            SOURCE_KIND, self.partition, entry.position, self.now(),
+        )  # fmt: skip
+
+    def _store_classifications(self, batch: list[Outcome], rulings: list[list[Ruling]]) -> None:
         """Store the classification of every event whose evidence is stored and that this table has not classified."""
-        events = [[r for r in ruled if r.entry.record_type == TERMINAL_EVENT] for ruled in rulings]
-        old = [_key(r) for ruled in events for r in ruled if not r.fresh and not r.known_digest]
-        done = self.sink.classified(old, self.table.digest, CLASSIFIER_VERSION) if old else set()
-        streams = []
-        for outcome, ruled in zip(batch, events, strict=True):
-            if ruled:
-                keep = [r.fresh and r.entry.position not in refused for r in ruled]
-                keep = [fresh or self._is_owed(r, done, refused) for fresh, r in zip(keep, ruled, strict=True)]
-                streams.append(_filtered(outcome.rows[TERMINAL_EVENT]["exit_classifications"], keep))
-        joined = join_rows(streams)
-        if count_rows(joined):
+        events = list(_of_kind(TERMINAL_EVENT, batch, rulings, "exit_classifications"))
+        known = [_key(r) for _, _, ruled in events for r in ruled if r.disposition in _HELD and not r.fresh]
+        done = self.sink.classified(known, self.table.digest, CLASSIFIER_VERSION) if known else set()
+        streams = [_filtered(stream, [_is_owed(ruling, done) for ruling in ruled]) for _, stream, ruled in events]
+        if streams and count_rows(joined := join_rows(streams)):
             self.sink.insert("exit_classifications", joined)
-
-    def _is_owed(self, ruling: Ruling, done: set[Key], refused: set[int]) -> bool:
-        """Whether a known event still needs this table's classification. Each identity is owed one."""
-        if ruling.fresh or ruling.known_digest or ruling.entry.position in refused or _key(ruling) in done:
-            return False
-        done.add(_key(ruling))
-        return True
 
     def _ledger_row(self, ruling: Ruling) -> LedgerRow:
         entry = ruling.entry
@@ -299,9 +328,22 @@ def _filtered(stream: bytes, keep: list[bool]) -> bytes:
     return stream if all(keep) else filter_rows(stream, keep)
 
 
-def _with_refusals(rulings: list[Ruling], refused: list[DeadLetterRow]) -> list[Ruling]:
-    offsets = {letter.offset for letter in refused}
-    return [
-        ruling._replace(disposition=Disposition.DEAD_LETTERED) if ruling.entry.position in offsets else ruling
-        for ruling in rulings
-    ]
+def _of_kind(
+    kind: str, batch: list[Outcome], rulings: list[list[Ruling]], table: str | None = None
+) -> Iterator[tuple[str, bytes, list[Ruling]]]:
+    """Per outcome that has records of a type: a table, that of the records themselves if none is named, its rows, and
+    their rulings."""
+    for outcome, ruled in zip(batch, rulings, strict=True):
+        rows = outcome.rows.get(kind)
+        if rows is not None:
+            name = table or next(iter(rows))
+            yield name, rows[name], [ruling for ruling in ruled if ruling.entry.record_type == kind]
+
+
+def _is_owed(ruling: Ruling, done: set[Key]) -> bool:
+    """Whether an event still needs this table's classification. Each identity is owed one."""
+    key = _key(ruling)
+    if ruling.disposition not in _HELD or key in done:
+        return False
+    done.add(key)
+    return True
