@@ -119,7 +119,7 @@ class _Run:
 
     def _take(self, decoded: Decoded, *, suspicious: bool) -> None:
         record, error = decoded.record, decoded.error
-        if record is not None and suspicious:
+        if record is not None and self._setup.redactor.must_redact(record, suspicious=suspicious):
             record, error = self._redacted(record)
         if error is not None or record is None:
             self._refuse(decoded, error)
@@ -140,7 +140,7 @@ class _Run:
         """Keep a message that is no valid record as a dead letter, whole but for its secrets."""
         if error is None:
             raise TypeError("a message without a record has an error")
-        raw, masked = self._setup.redactor.mask(decoded.raw or _raw_of(decoded))
+        raw, masked = self._setup.redactor.mask(decoded.raw or _raw_of(decoded, self._task.chunk))
         self.outcome.entries.append(Entry(decoded.position, decoded.span, "", "", "", ""))
         self.outcome.dead_letters.append(
             DeadLetterRow(
@@ -215,9 +215,11 @@ def _may_hold_secrets(chunk: Chunk, redactor: Redactor) -> bool:
     return redactor.suspicious(b"\n".join(parts))
 
 
-def _raw_of(decoded: Decoded) -> bytes:
-    """What is left of a record that was decoded and then refused: its canonical text."""
-    return encode_json(decoded.record) if decoded.record is not None else b""
+def _raw_of(decoded: Decoded, chunk: Chunk) -> bytes:
+    """What a record that was decoded and then refused was read from; of a block, which holds many, its own text."""
+    if decoded.record is None:
+        return b""
+    return encode_json(decoded.record) if chunk.header else chunk.items[decoded.position - chunk.first][1]
 
 
 def _encoded(
