@@ -1,6 +1,7 @@
 """What verbs show: tables that fit the terminal and progress, and the options that several verbs share."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,18 +33,29 @@ def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequenc
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     view = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for name, justify in columns:
         view.add_column(name, justify="right" if justify == "right" else "left", overflow="fold")
     for row in rows:
-        view.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
-    Console(file=sys.stdout, width=_width()).print(view)
+        # As text objects, since rich would read square brackets in a string as markup.
+        view.add_row(*(Text(f"{cell:,}" if type(cell) is int else plain(str(cell))) for cell in row))
+    Console(file=sys.stdout, width=page_width()).print(view)
 
 
-def _width() -> int | None:
-    """The terminal's width, and a wide page where output goes to a file."""
-    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
+def plain(text: str) -> str:
+    """Text that may stand on a terminal: what is not printable, and could take the terminal over, is escaped."""
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
+
+
+def page_width() -> int:
+    """Columns of the terminal, and a wide page where output goes to a file."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
 
 
 class Progress(Protocol):

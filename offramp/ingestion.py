@@ -7,16 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from offramp import console
+from offramp.config import StoreSettings
 from offramp.errors import ConfigurationError, CouldNotCheckError
 from offramp.session import Session
 from schemas.exits import KINDS
+from sinks.rows import Disposition
 from streams.files import Source, chunks, open_source
 from streams.ingest import Report, Writer
 from streams.parallel import Pool, WorkerLostError
-from streams.worker import Outcome, Setup, Task
+from streams.worker import TERMINAL_EVENT, Outcome, Setup, Task
 
 SMALL_BYTES = 8 << 20
 """Files up to this size are read in this process: starting workers would take longer."""
+_KEPT_APART = "SELECT tenant, event_id, partition, offset FROM v_conflicts"
 
 
 @dataclass
@@ -47,7 +50,9 @@ class Ingestion:
                 written = writer.write(self._outcomes(source, setup), self.report)
                 for outcome in self._followed(source, written):
                     yield outcome.lines
-            writer.activate()
+                # A file of companions decides nothing, so the table that decided before stays the current one.
+                if any(kind == TERMINAL_EVENT for kind, _ in self.report.fates):
+                    writer.activate()
 
     def _sources(self, files: Sequence[str]) -> list[Source]:
         if len([name for name in files if name == "-"]) > 1:
@@ -64,6 +69,8 @@ class Ingestion:
             yield from Pool(self._processes(source)).run(setup, tasks)
         except WorkerLostError as error:
             raise CouldNotCheckError(str(error)) from None
+        except OSError as error:
+            raise CouldNotCheckError(f"{source.name}: {error.strerror}; run the command again to go on") from None
 
     def _processes(self, source: Source) -> int:
         chosen = self.session.settings.classify.workers
@@ -81,10 +88,9 @@ class Ingestion:
 
     # --- for people
 
-    def summarise(self, *, kept: bool) -> None:
-        """Print what was found: counts per kind and reason, what became of the messages, where to look next."""
-        report = self.report
-        events = sum(count for (kind, _), count in report.tally.items() if kind in KINDS)
+    def print_exits(self) -> None:
+        """Print the counts per kind and reason on stdout."""
+        report, events = self.report, self.report.events
         order = sorted(report.tally.items(), key=lambda item: (_rank(item[0][0]), -item[1], item[0][1]))
         rows = [
             (kind, reason or "-", count, f"{count / events:.1%}" if kind in KINDS and events else "-")
@@ -92,18 +98,38 @@ class Ingestion:
         ]
         columns = [("kind", "left"), ("reason", "left"), ("messages", "right"), ("share of events", "right")]
         console.table(f"{report.read:,} messages read, {events:,} events classified", columns, rows)
-        if kept:
-            self._print_ledger()
-        if report.errors:
-            console.say(f"{report.errors:,} messages were no valid records; `offramp validate FILE` says why")
-        if report.redacted:
-            console.say(f"{report.redacted:,} secrets were replaced by keyed digests")
 
-    def _print_ledger(self) -> None:
-        path = self.session.settings.store.path
+    def print_fates(self) -> None:
+        """Print what became of the messages, by record type, on stdout."""
+        report = self.report
+        rows = [(kind or "no valid record", fate.value, count) for (kind, fate), count in sorted(report.fates.items())]
+        columns = [("record type", "left"), ("disposition", "left"), ("messages", "right")]
+        console.table(f"{report.read:,} messages read", columns, rows)
+
+    def say_ledger(self) -> None:
+        """Say how the ledger closes."""
         parts = [f"{count:,} {name}" for name, count in sorted(self.report.dispositions.items())]
+        path = self.session.settings.store.path
         console.say(f"ledger: {self.report.read:,} read = {' + '.join(parts) or '0'}; kept in {path}")
-        console.say('next: offramp query "SELECT kind, reason_code, count() FROM v_exits GROUP BY ALL"')
+
+    def say_findings(self) -> None:
+        """Say what a person should look at: messages that are no records, conflicts, secrets."""
+        report = self.report
+        if report.errors:
+            console.say(f"no valid records: {report.errors:,}; `offramp validate FILE` says why")
+        if conflicts := report.dispositions[Disposition.CONFLICTING]:
+            console.say(
+                f"conflicting: {conflicts:,}, known by their id with other content, so kept apart and nothing replaced; "
+                f"see {self.query_hint(_KEPT_APART)}"
+            )
+        if report.redacted:
+            console.say(f"secrets replaced by keyed digests: {report.redacted:,}")
+
+    def query_hint(self, sql: str) -> str:
+        """The command that asks this store."""
+        path = self.session.settings.store.path
+        store = "" if path == StoreSettings().path else f" --store {path}"
+        return f'offramp query "{sql}"{store}'
 
 
 def _rank(kind: str) -> int:

@@ -10,8 +10,9 @@ from typing import Any
 
 from classifier.table import Table, TableError, default_text, load
 from offramp.config import Settings, redaction_key, resolve
-from offramp.errors import ConfigurationError
+from offramp.errors import ConfigurationError, CouldNotCheckError
 from schemas.redaction import Redactor
+from sinks.lock import MARKER
 from sinks.store import Store, open_store
 from streams.clock import SystemClock
 
@@ -49,6 +50,15 @@ class Session:
             wait=time.sleep,
         ) as store:
             store.migrate()
+            yield store
+
+    @contextmanager
+    def existing_store(self, verb: str) -> Iterator[Store]:
+        """The store for a verb that only reads, which makes none. Raises CouldNotCheckError where there is none."""
+        path = self.settings.store.path
+        if not (path / MARKER).exists():
+            raise CouldNotCheckError(f"there is no store at {path}; `offramp classify FILE --store {path}` makes one")
+        with self.store(verb) as store:
             yield store
 
 

@@ -9,7 +9,11 @@ from typing import Annotated
 
 import typer
 
+from offramp import console
 from offramp.console import ConfigOption, LockOption, StoreOption
+
+
+_COUNTS = "SELECT kind, reason_code, count() FROM v_exits GROUP BY ALL"
 
 
 class Format(StrEnum):
@@ -58,7 +62,11 @@ def classify(
         outcomes = ingestion.without_store(files) if no_store else ingestion.into_store(files, "classify")
         _print_lines(outcomes)
     if output is Format.TABLE:
-        ingestion.summarise(kept=not no_store)
+        ingestion.print_exits()
+    if output is Format.TABLE and not no_store:
+        ingestion.say_ledger()
+        console.say(f"next: {ingestion.query_hint(_COUNTS)}")
+    ingestion.say_findings()
     raise typer.Exit(1 if ingestion.report.errors else 0)
 
 
