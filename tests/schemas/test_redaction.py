@@ -5,6 +5,7 @@ import json
 import pickle
 import re
 import time
+from pathlib import Path
 
 import fastavro
 import pytest
@@ -481,7 +482,8 @@ def test_dead_letters_under_configured_paths():
     assert redactor.mask(raw) == (raw.replace(b'jo\\"e', b"*****"), 1)
     for unclear in (b'{"actor": 17}', b'{"\\u0061ctor": "joe"}', b"\x00\x00\x00\x00\x01joe"):
         assert set(redactor.mask(unclear)[0]) == {ord("*")}
-    assert set(Redactor(KEY, ["extensions.*"]).mask(b'{"joe": 1}')[0]) == {ord("*")}
+    for path in ("extensions.*", "extensions.joe", "request.delegated_permissions[]"):
+        assert set(Redactor(KEY, [path]).mask(b'{"joe": 1}')[0]) == {ord("*")}
 
 
 def test_a_redactor_travels_to_workers_and_hides_its_key():
@@ -530,3 +532,29 @@ def test_hostile_text_costs_time_in_proportion(piece):
             assert error.code is ErrorCode.REDACTION_FAILED  # noqa: PT017  # either outcome is fine, in bounded time
     # Squared, any of these takes minutes.
     assert time.perf_counter() - started < 20
+
+
+def test_every_kind_is_planted_and_documented():
+    kinds = {row.kind for row in DEFAULT_PATTERNS}
+    assert kinds == {kind for kind, _, _ in PLANTS}
+    reference = Path(__file__).parents[2].joinpath("docs/reference/redaction.md").read_text("utf-8")
+    assert kinds <= set(re.findall(r"`([a-z_]+)`", reference))
+
+
+def test_kinds_are_fit_to_stand_in_a_digest():
+    with pytest.raises(ValueError, match="lower case"):
+        Pattern("Not:Fit", "x", "x")
+
+
+def test_secrets_that_show_one_by_one_without_end_refuse_the_record():
+    redactor = Redactor(KEY, patterns=[Pattern("x", r"(?:^|\xff)(aa)", "aa")])
+    assert redactor.redact(event(workflow="aa" * 3))[1] == 3
+    with pytest.raises(MessageError, match="without end"):
+        redactor.redact(event(workflow="aa" * 30))
+
+
+def test_a_range_that_ends_inside_of_a_character_takes_all_of_it():
+    redactor = Redactor(KEY, patterns=[Pattern("x", r"caf[^a]", "caf")])
+    assert redacted("a café", redactor).startswith("a [redacted:x:")
+    assert redacted("a café!", redactor).endswith("]!")
+    assert redactor.mask("café!".encode())[0] == b"*****!"
