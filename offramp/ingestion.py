@@ -119,7 +119,7 @@ class Ingestion:
             console.say(f"no valid records: {report.errors:,}; `offramp validate FILE` says why")
         if conflicts := report.dispositions[Disposition.CONFLICTING]:
             console.say(
-                f"conflicting: {conflicts:,}, known by their id with other content, so kept apart and nothing replaced; "
+                f"conflicting: {conflicts:,}, known by their id with other content, so kept apart; "
                 f"see {self.query_hint(_KEPT_APART)}"
             )
         if report.redacted:

@@ -12,7 +12,6 @@ import typer
 from offramp import console
 from offramp.console import ConfigOption, LockOption, StoreOption
 
-
 _COUNTS = "SELECT kind, reason_code, count() FROM v_exits GROUP BY ALL"
 
 
