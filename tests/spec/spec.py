@@ -33,13 +33,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Denial:
-    """A denial of one operation, or of the whole request where ``operation`` is None."""
+    """A denial of one operation, or of the whole request where ``operation`` is None; not every one was recorded."""
 
     operation: str | None
     moment: int | None
-    decision_id: str
     reason: str
-    policy: str | None
+    decision: Record | None
 
 
 # ---- words of section 1 and default symbols (the end of section 3) ------------------------------------------------
@@ -147,10 +146,6 @@ def reason_by_source(decision: Record) -> str:
     )
 
 
-def denial(decision: Record, operation: str | None, moment: int | None, reason: str) -> Denial:
-    return Denial(operation, moment, decision["decision_id"] or "", reason, decision["policy_id"])
-
-
 def answered_at(decision: Record) -> int | None:
     """When an approval was answered. The text is silent; an allow before the answer can never have lifted it."""
     resolved: int | None = approval_of(decision).get("resolved_at")
@@ -162,29 +157,30 @@ def recorded_denials(event: Event) -> list[Denial]:
     for decision in event["policy_decisions"]:
         if decision["effect"] == "deny":
             reason = decision["reason_code"] or reason_by_source(decision)
-            found.append(denial(decision, decision["operation_id"], decision["decided_at"], reason))
+            found.append(Denial(decision["operation_id"], decision["decided_at"], reason, decision))
         if approval_of(decision).get("state") == "denied":
-            found.append(denial(decision, answered_operation(decision), answered_at(decision), "approver_denied"))
+            found.append(Denial(answered_operation(decision), answered_at(decision), "approver_denied", decision))
     return found
 
 
 def unrecorded_filter(event: Event) -> list[Denial]:
     """A filtered stop whose filter recorded no denial denies the whole request at the end of the run."""
     recorded = any(
-        decision["source"] == "provider_filter"
-        and (decision["effect"] == "deny" or approval_of(decision).get("state") == "denied")
+        decision["source"] == "provider_filter" and decision["effect"] == "deny"
         for decision in event["policy_decisions"]
     )
     if stop_class(event) != "filtered" or recorded:
         return []
-    return [Denial(None, event["occurred_at"], "", "content_filter", None)]
+    return [Denial(None, event["occurred_at"], "content_filter", None)]
 
 
 def may_lift(event: Event, denied: Denial, decision: Record) -> bool:
     """A later allow by the same policy or by an approver, for exactly what was denied."""
-    same_policy = denied.policy is not None and decision["policy_id"] == denied.policy
+    policy = denied.decision and denied.decision["policy_id"]
+    same_policy = policy is not None and decision["policy_id"] == policy
     return (
         allows(decision)
+        and decision is not denied.decision
         and is_later(event, decision, denied.moment)
         and decision["operation_id"] == denied.operation
         and (same_policy or decision["source"] == "approver")
@@ -201,6 +197,7 @@ def finished_another_way(event: Event, denied: Denial) -> bool:
         return False
     other_way = any(
         allows(decision)
+        and decision is not denied.decision
         and is_later(event, decision, denied.moment)
         and decision["operation_id"] not in (None, denied.operation)
         and returned_ok(event, decision["operation_id"])
@@ -216,9 +213,16 @@ def stands(event: Event, denied: Denial) -> bool:
 
 
 def standing_denials(event: Event) -> list[Denial]:
-    """Those that were not lifted, the earliest first, undated ones last. The reason breaks ties that ids leave."""
+    """Those that were not lifted, the first one first."""
     standing = [found for found in recorded_denials(event) + unrecorded_filter(event) if stands(event, found)]
-    return sorted(standing, key=lambda found: (found.moment is None, found.moment or 0, found.decision_id, found.policy or "", found.reason))
+    return sorted(standing, key=earliest)
+
+
+def earliest(denied: Denial) -> tuple[Any, ...]:
+    """Dated before undated, then by decision. The text does not order further: recorded, a denial before an answer."""
+    decision = denied.decision or {"decision_id": None, "policy_id": None}
+    ids = (denied.decision is None, decision["decision_id"] or "", decision["policy_id"] or "")
+    return denied.moment is None, denied.moment or 0, *ids, denied.reason == "approver_denied", denied.reason
 
 
 def approval_is_required(decision: Record) -> bool:
@@ -241,55 +245,69 @@ def holds_at(moment: int | None, resolved: int | None, expires: int | None) -> b
     return resolved <= moment and (expires is None or moment < expires)
 
 
-def own_grant_holds(event: Event, decision: Record, moment: int | None) -> bool:
+def is_for(decision: Record, answered: str | None, operation: str | None) -> bool:
+    """A grant is for the operation it names; one that names none is for whatever the whole request needed."""
+    return answered == operation or (answered is None and decision["operation_id"] is None)
+
+
+def own_grant_holds(event: Event, decision: Record, operation: str | None, moment: int | None) -> bool:
     approval = approval_of(decision)
     return (
         approval.get("state") == "granted"
         and is_person(event, approval["approver"])
-        and answered_operation(decision) == decision["operation_id"]
+        and is_for(decision, answered_operation(decision), operation)
         and holds_at(moment, approval["resolved_at"], approval["expires_at"])
     )
 
 
-def later_grant_holds(event: Event, decision: Record, later: Record, moment: int | None) -> bool:
+def later_grant_holds(
+    event: Event, decision: Record, later: Record, operation: str | None, moment: int | None
+) -> bool:
     """The grant as a decision of its own: an approver allows, or the approval of that later decision is granted."""
     if later["source"] != "approver" or not is_later(event, later, decision["decided_at"]):
         return False
-    if later["operation_id"] != decision["operation_id"]:
-        return False
     approval = approval_of(later)
     if approval.get("state") not in (None, "none"):
-        return own_grant_holds(event, later, moment)
+        return own_grant_holds(event, later, operation, moment)
     by_agent = approval.get("approver") == event["agent_id"]
-    return allows(later) and not by_agent and holds_at(moment, later["decided_at"], approval.get("expires_at"))
+    in_time = holds_at(moment, later["decided_at"], approval.get("expires_at"))
+    return allows(later) and not by_agent and is_for(decision, later["operation_id"], operation) and in_time
 
 
-def granted_at(event: Event, decision: Record, moment: int | None) -> bool:
-    return own_grant_holds(event, decision, moment) or any(
-        later_grant_holds(event, decision, later, moment) for later in event["policy_decisions"]
+def granted_at(event: Event, decision: Record, operation: str | None, moment: int | None) -> bool:
+    """Whether what ``decision`` requires was granted for an effect of ``operation`` that started at ``moment``."""
+    return own_grant_holds(event, decision, operation, moment) or any(
+        later_grant_holds(event, decision, later, operation, moment) for later in event["policy_decisions"]
     )
 
 
-def is_denied_approval(decision: Record) -> bool:
-    return approval_of(decision).get("state") == "denied"
+def unsettled_under(event: Event, decision: Record) -> list[tuple[str | None, int | None]]:
+    """What may have happened under a requirement, and when; what did happen is another row."""
+    return [
+        (operation, moment)
+        for operation in sorted(ambiguous_operations(event))
+        if is_covered(operation, decision) and not took_effect(event, operation)
+        for moment in effect_moments(event, operation)
+    ]
 
 
-def attempts_in_question(event: Event, operation: str | None) -> list[Record]:
-    """Writes under a requirement that took or may have taken effect."""
-    candidates = writes(event) if operation is None else writes_of(event, operation)
-    return [call for call in candidates if outcome(call) == "ok" or may_have_happened(event, call)]
+def is_open(event: Event, decision: Record) -> bool:
+    """Not granted, judged at what may have happened; where nothing can have happened, at the end of the run."""
+    happened = any(is_covered(name, decision) and took_effect(event, name) for name in operations(event))
+    at_the_end = [] if happened else [(decision["operation_id"], event["occurred_at"])]
+    moments = unsettled_under(event, decision) or at_the_end
+    return not all(granted_at(event, decision, operation, moment) for operation, moment in moments)
+
+
+def is_answered_no(decision: Record) -> bool:
+    """A denied approval is answered, if the denial is about what needed it."""
+    return approval_of(decision).get("state") == "denied" and answered_operation(decision) == decision["operation_id"]
 
 
 def approval_needed(event: Event) -> bool:
-    """A requirement that nobody answered in time, judged at each write in question, else at the end of the run."""
-
-    def is_open(decision: Record) -> bool:
-        calls = attempts_in_question(event, decision["operation_id"])
-        moments = [call["started_at"] for call in calls] or [event["occurred_at"]]
-        return not all(granted_at(event, decision, moment) for moment in moments)
-
+    """A requirement that nobody answered in time."""
     return any(
-        approval_is_required(decision) and not is_denied_approval(decision) and is_open(decision)
+        approval_is_required(decision) and not is_answered_no(decision) and is_open(event, decision)
         for decision in event["policy_decisions"]
     )
 
@@ -432,12 +450,13 @@ def duplicate_operations(event: Event) -> set[str]:
 def effect_moments(event: Event, operation: str) -> list[int | None]:
     """When the effects of an operation started; an effect that only the ledger knows is undated."""
     calls = writes_of(event, operation)
+    unclear = [call for call in calls if outcome(call) in UNCLEAR and not proves_nothing_happened(call)]
     started = [call["started_at"] for call in calls if outcome(call) == "ok"]
-    return started or [call["started_at"] for call in calls if may_have_happened(event, call)] or [None]
+    return started or [call["started_at"] for call in unclear] or [None]
 
 
-def lacks_approval(event: Event, decision: Record, moment: int | None) -> bool:
-    return approval_is_required(decision) and not granted_at(event, decision, moment)
+def lacks_approval(event: Event, decision: Record, operation: str, moment: int | None) -> bool:
+    return approval_is_required(decision) and not granted_at(event, decision, operation, moment)
 
 
 def unapproved_operations(event: Event) -> set[str]:
@@ -447,7 +466,7 @@ def unapproved_operations(event: Event) -> set[str]:
         if took_effect(event, operation)
         for decision in event["policy_decisions"]
         if is_covered(operation, decision)
-        and any(lacks_approval(event, decision, moment) for moment in effect_moments(event, operation))
+        and any(lacks_approval(event, decision, operation, moment) for moment in effect_moments(event, operation))
     }
 
 
@@ -699,7 +718,8 @@ def safe_partial(event: Event) -> bool:
 
 def unsupported_decision(event: Event) -> bool:
     decision = block(event, "decision")
-    completed = {component["name"] for component in event["components"] if component["state"] == "completed"}
+    completed = {component["name"] for component in event["components"]}
+    completed -= {component["name"] for component in omissions(event)}
     return decision.get("asserted") is True and not set(decision["required_checks"]) <= completed
 
 
@@ -711,9 +731,14 @@ def nonterminal_stop(event: Event) -> bool:
         return False
     if stop_class(event) in (None, "paused", "absent"):
         return True
-    calls = event["tool_calls"]
-    everything = bool(calls) and all(outcome(call) != "not_executed" for call in calls)
+    last = [call for path in paths(event) for call in last_attempts(path)]
+    everything = bool(last) and all(was_executed(call) for call in last)
     return stop_class(event) == "tool_call" and not everything
+
+
+def was_executed(call: Record) -> bool:
+    """An unknown outcome does not show that it was."""
+    return outcome(call) not in ("not_executed", "circuit_open", "denied", "unknown")
 
 
 def paths(event: Event) -> list[list[Record]]:
@@ -735,9 +760,12 @@ def authority_missing(event: Event) -> bool:
 
 
 def last_attempts(path: list[Record]) -> list[Record]:
-    """The attempts with the highest number; where several have it, all of them count."""
-    highest = max(call["attempt"] or 1 for call in path)
-    return [call for call in path if (call["attempt"] or 1) == highest]
+    """The last by number, else by start; the text is silent on a tie, and on neither: all of those count."""
+    for name in ("attempt", "started_at"):
+        if all(call[name] is not None for call in path):
+            last = max(call[name] for call in path)
+            return [call for call in path if call[name] == last]
+    return path
 
 
 def failed_calls(event: Event) -> list[Record]:
