@@ -115,10 +115,10 @@ class Operation:
         return self.took_effect or self.ambiguous
 
     @property
-    def effect_started_at(self) -> int | None:
-        """When the earliest attempt that took, or may have taken, effect started; None if any is undated."""
-        starts = [write["started_at"] for write in self.ok or self.unproven]
-        return None if not starts or None in starts else min(starts)
+    def effect_starts(self) -> list[int | None]:
+        """When each attempt started that took, or may have taken, effect; None where that is not known, as of an effect
+        that only the ledger knows."""
+        return [write["started_at"] for write in self.ok + self.unproven] or [None]
 
     @property
     def status(self) -> str:
@@ -187,8 +187,14 @@ class Effects:
         for entry in event["side_effects"]:
             self._operation(entry["operation_id"]).entries.append(entry)
         takeover = event["takeover"]
-        for ack in takeover["acks"] if takeover else ():
-            if ack["ack"] not in ("never_started", "stopped_before_call"):
+        if takeover and takeover["acks"]:
+            self._gather_acks(takeover["acks"], event["tool_calls"])
+
+    def _gather_acks(self, acks: list[Event], calls: list[Event]) -> None:
+        """Acknowledgements that leave an operation open. One that only reads, and answered, is not open."""
+        answered = {call["operation_id"] for call in calls if call["outcome"] == "ok"} - {None} - self.by_id.keys()
+        for ack in acks:
+            if ack["ack"] not in ("never_started", "stopped_before_call") and ack["operation_id"] not in answered:
                 self._operation(ack["operation_id"]).acks += 1
 
     def _operation(self, operation_id: str | None) -> Operation:

@@ -7,6 +7,7 @@ from classifier import wording
 from classifier.handover import is_omitted
 from classifier.table import Table, Verdict
 from classifier.view import View
+from schemas.canonical import encode_json
 
 RETRY = {
     "refusal": "never",
@@ -70,7 +71,7 @@ def _key_for(view: View, operation_id: str | None) -> str | None:
 
 
 def _partial(view: View, _verdict: Verdict, _reason: str, _table: Table) -> dict[str, Any]:
-    components = sorted(view.event["components"], key=lambda c: (c["name"] or "", c["reason_code"] or ""))
+    components = sorted(view.event["components"], key=lambda c: (c["name"] or "", encode_json(c)))
     completion = view.event["completion"]
     return {
         "result_ref": completion["result_ref"] if completion else None,

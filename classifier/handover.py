@@ -3,6 +3,7 @@
 from classifier.effects import Effects, has_one_key
 from classifier.fact import Event, Fact, Finding
 from classifier.paths import TRIGGERS, Failure, Paths
+from schemas.canonical import encode_json
 
 IDEMPOTENCY_PROTECTED = Fact(
     3, "idempotency_protected", "every ambiguous operation has one key on all attempts and a keyed retry that may run"
@@ -99,7 +100,7 @@ class Fallbacks:
 
     def _choose(self, fallbacks: list[Event], failures: list[Failure]) -> None:
         if self.chosen is None:
-            self.chosen = min(fallbacks, key=lambda f: (f["fallback_id"] or "", f["version"] or ""))
+            self.chosen = min(fallbacks, key=lambda f: (f["fallback_id"] or "", encode_json(f)))
             served = {failure.trigger for failure in failures if serves(self.chosen, [failure])}
             self.reason = next(trigger for trigger in TRIGGERS if trigger in served)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from classifier.effects import Effects, Operation
 from classifier.fact import Event, Fact, Finding
+from schemas.canonical import encode_json
 
 STANDING_DENIAL = Fact(0, "standing_denial", "a policy or approver denied, and nothing lifted it")
 UNAPPROVED_EFFECT = Fact(5, "unapproved_effect", "a write took effect without the approval that it needed")
@@ -37,11 +38,11 @@ class Denial:
     decision: Event | None
 
     @property
-    def rank(self) -> tuple[bool, int, bool, str, str, str]:
+    def rank(self) -> tuple[bool, int, bool, str, bytes]:
         """Order of precedence: dated before undated, earlier first, recorded before inferred, then by decision; total,
         so that order of arrival decides nothing."""
         dated, recorded = self.at is not None, self.decision is not None
-        return (not dated, self.at or 0, not recorded, self.decision_id, self.policy_id or "", self.reason or "")
+        return (not dated, self.at or 0, not recorded, self.decision_id, encode_json((self.reason, self.decision)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,15 @@ class Policy:
 
     def _is_lifted(self, denial: Denial, effects: Effects) -> bool:
         later = [d for d in self._decisions if _allows(d) and self._is_later(d["decided_at"], denial.at)]
-        if any(d["operation_id"] == denial.operation_id and _may_lift(d, denial.policy_id) for d in later):
+        if any(d["operation_id"] == denial.operation_id and self._may_lift(d, denial.policy_id) for d in later):
             return True
         return denial.operation_id is not None and self._finished_otherwise(denial.operation_id, later, effects)
+
+    def _may_lift(self, decision: Event, policy_id: str | None) -> bool:
+        """Whether it is of the same policy, or of an approver who is not the agent."""
+        approval = decision["approval"] or {}
+        by_person = decision["source"] == "approver" and approval.get("approver") != self.event["agent_id"]
+        return by_person or _same_policy(decision, policy_id)
 
     def _is_later(self, moment: int | None, than: int | None) -> bool:
         return moment is not None and than is not None and than < moment <= self.occurred_at
@@ -113,7 +120,7 @@ class Policy:
         """Whether the run reached its goal another way that was explicitly allowed, the denied one without effect."""
         completion = self.event["completion"]
         operation = effects.by_id.get(denied)
-        harmless = operation is None or not (operation.took_effect or operation.ambiguous or operation.unproven)
+        harmless = operation is None or not operation.may_have_effect
         if not harmless or not completion or completion["result"] != "satisfied":
             return False
         others = {d["operation_id"] for d in later} - {None, denied}
@@ -175,10 +182,9 @@ class Policy:
     def _is_granted(self, operation: Operation, grants: list[Grant]) -> bool:
         """Whether the operation was granted when its effect started, or by now where it had none. Of an effect without
         a date nobody can say that the grant came first."""
-        moment = operation.effect_started_at if operation.may_have_effect else self.occurred_at
-        if moment is None:
-            return False
-        return any(g.operation_id in (None, operation.id) and g.holds_at(moment) for g in grants)
+        own = [grant for grant in grants if grant.operation_id in (None, operation.id)]
+        moments = operation.effect_starts if operation.may_have_effect else [self.occurred_at]
+        return all(moment is not None and any(g.holds_at(moment) for g in own) for moment in moments)
 
     def _is_answered(
         self, decision: Event, grants: list[Grant], covered: list[Operation], lacking: list[Operation]
@@ -255,10 +261,6 @@ def _same_policy(decision: Event, policy_id: str | None) -> bool:
     return policy_id is not None and decision["policy_id"] == policy_id
 
 
-def _may_lift(decision: Event, policy_id: str | None) -> bool:
-    return decision["source"] == "approver" or _same_policy(decision, policy_id)
-
-
 def _requires_approval(decision: Event) -> bool:
     approval = decision["approval"]
     given = approval and approval["state"] not in (None, "none")
@@ -272,5 +274,4 @@ def _is_unavailable(decision: Event) -> bool:
 def _covers_effect(denial: Denial, operation: Operation) -> bool:
     if denial.operation_id is not None:
         return denial.operation_id == operation.id
-    started = operation.effect_started_at
-    return denial.at is None or started is None or started > denial.at
+    return denial.at is None or any(start is None or start > denial.at for start in operation.effect_starts)

@@ -7,6 +7,8 @@ from classifier.handover import Fallbacks, component_facts
 from classifier.paths import Paths
 from classifier.policy import Policy
 
+_ACTIONS = ("reconcile", "compensate")
+
 
 class View:
     """One event and what follows from it. ``bits`` are its facts."""
@@ -44,13 +46,13 @@ class View:
     def obligations(self) -> list[dict[str, str | None]]:
         """What must still happen, whatever the exit: by operation, to reconcile before to compensate. They follow
         effects; nothing compensated is owed again."""
-        owed: list[dict[str, str | None]] = []
-        for operation in sorted(self.effects.operations, key=lambda op: op.id or ""):
+        owed: list[tuple[str, bool]] = []
+        for operation in self.effects.operations:
             if operation.ambiguous:
-                owed.append({"action": "reconcile", "operation_id": operation.id})
+                owed.append((operation.id or "", False))
             if not operation.is_compensated and self._must_be_compensated(operation):
-                owed.append({"action": "compensate", "operation_id": operation.id})
-        return owed
+                owed.append((operation.id or "", True))
+        return [{"action": _ACTIONS[taken], "operation_id": id_ or None} for id_, taken in sorted(owed)]
 
     def _must_be_compensated(self, operation: Operation) -> bool:
         newest = self.effects.newest_token
