@@ -1,7 +1,7 @@
 """What the invariants rule out: the prohibited kinds for an assignment of facts, whatever table decides.
 
 Each rule is one line: facts under which kinds are prohibited. The numbers are those of the invariants in
-``docs/explanation/exit-contracts.md``.
+``docs/exit-contracts.md``.
 """
 
 from typing import NamedTuple
