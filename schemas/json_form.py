@@ -44,9 +44,10 @@ _ERRORS = {
 """What the models' errors mean to a producer, by pydantic's error type; any other is a wrong type."""
 
 
-def parse_json(data: bytes, *, max_bytes: int = MAX_MESSAGE_BYTES) -> dict[str, Any]:
+def parse_json(data: bytes, *, max_bytes: int = MAX_MESSAGE_BYTES, labelled: bool = False) -> dict[str, Any]:
     """Read one JSON text as the canonical dict of a terminal event or companion.
 
+    With ``labelled``, an object without a type that holds an ``event`` is a labelled case, and read as its event.
     Raises MessageError and nothing else, whatever the bytes are; the time is linear in their number.
     """
     if len(data) > max_bytes:
@@ -55,7 +56,11 @@ def parse_json(data: bytes, *, max_bytes: int = MAX_MESSAGE_BYTES) -> dict[str, 
         raw = from_json(data, allow_inf_nan=False)
     except ValueError as error:
         raise MessageError(ErrorCode.BAD_JSON, f"no valid JSON: {error}") from None
-    return canonical(raw)
+    return canonical(_unlabelled(raw) if labelled else raw)
+
+
+def _unlabelled(raw: Any) -> Any:
+    return raw["event"] if isinstance(raw, dict) and "type" not in raw and isinstance(raw.get("event"), dict) else raw
 
 
 def to_json(record: dict[str, Any], model: type[Record]) -> bytes:

@@ -4,7 +4,8 @@ Two halves with a process boundary in mind: :func:`chunks` cuts a file, which is
 what was cut, which is not, and needs nothing but the chunk.
 
 A file is recognised by its content, never by its name. ``{`` alone on the first line means pretty-printed JSON: one
-text or several, each a record that ends where its brackets balance.
+text or several, each a record that ends where its brackets balance. A labelled case, as decision tables are tested
+with, is read as the event that it labels.
 """
 
 import hashlib
@@ -229,7 +230,7 @@ def decode_chunk(chunk: Chunk, limits: Limits = _DEFAULT_LIMITS) -> list[Decoded
 def _decode_text(item: Text, index: int, limits: Limits) -> Decoded:
     line, body = item
     try:
-        return Decoded(index, line, parse_json(body, max_bytes=limits.message_bytes))
+        return Decoded(index, line, parse_json(body, max_bytes=limits.message_bytes, labelled=True))
     except MessageError as error:
         return Decoded(index, line, None, error, body, len(body))
 

@@ -310,3 +310,12 @@ def test_a_version_without_a_step_is_unsupported(version):
     with pytest.raises(MessageError) as caught:
         upcast({"type": "receipt", "version": version}, CHAIN, {"receipt": 3})
     assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_labelled_case_is_its_event_only_where_cases_may_stand():
+    event = to_json(full("terminal_event"), INCOMING["terminal_event"])
+    case = b'{"case": "1", "event": ' + event + b"}"
+    assert parse_json(case, labelled=True) == parse_json(event)
+    with pytest.raises(MessageError) as caught:
+        parse_json(case)
+    assert caught.value.code is ErrorCode.UNSUPPORTED_TYPE
