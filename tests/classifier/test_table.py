@@ -1,0 +1,359 @@
+"""The table file: what is wrong with it is said at its place, what it says decides, and its digest covers all of it."""
+
+# ruff: noqa: E501  (one case a line, so that the tables read as tables)
+import pytest
+
+from classifier.decide import Classifier
+from classifier.table import Table, TableError, default_text, load
+from tests.classifier.answers import event
+
+TEXT = default_text()
+
+# The contract's order of precedence: earlier rows win.
+ROWS = [
+    "blocking_denial",
+    "fence_violation",
+    "ambiguous_side_effect",
+    "duplicate_side_effect",
+    "unapproved_effect",
+    "human_takeover",
+    "contradictory_evidence",
+    "approval_required",
+    "policy_unavailable",
+    "authority_missing",
+    "model_refusal_unverified",
+    "unsupported_decision",
+    "completion_verified",
+    "ineligible_fallback_applied",
+    "fallback",
+    "low_confidence",
+    "partial",
+    "omission_may_change_result",
+    "budget_exhausted",
+    "no_progress",
+    "malformed_evidence",
+    "dependency_failed_no_fallback",
+    "model_declined_no_fallback",
+    "nonterminal_stop",
+    "premature_completion",
+    "completion_unverified",
+    "insufficient_evidence",
+]
+KIND_OF = {
+    "blocking_denial": "refusal",
+    "completion_verified": "completed",
+    "completion_unverified": "completed",
+    "fallback": "fallback",
+    "partial": "partial",
+}
+
+
+def _changed(old: str, new: str) -> str:
+    """The default table's text with the first ``old`` replaced."""
+    assert old in TEXT
+    return TEXT.replace(old, new, 1)
+
+
+def _problems(text: str) -> list[str]:
+    with pytest.raises(TableError) as caught:
+        load(text)
+    assert str(caught.value) == "; ".join(caught.value.problems)
+    return caught.value.problems
+
+
+def _answer(table: Table, **parts):
+    return Classifier(table).classify(event(**parts)).classification
+
+
+# --- the default table
+
+
+def test_the_default_table_has_the_rows_of_the_contract_in_their_order():
+    rows = load(TEXT).rows
+    assert [row.row.id for row in rows] == ROWS
+    assert [row.kind for row in rows] == [KIND_OF.get(row_id, "human_queue") for row_id in ROWS]
+    assert [row.row.id for row in rows if row.row.verified] == ["completion_verified"]
+
+
+def test_a_failed_dependency_does_not_go_to_the_judgement_queue():
+    queues = {row.row.id: row.row.queue for row in load(TEXT).rows}
+    assert queues["dependency_failed_no_fallback"] != queues["insufficient_evidence"]
+
+
+# --- errors
+
+WHEN = 'when = "standing_denial"'
+ERRORS = {
+    "no TOML": ("id =", "not TOML: Invalid value (at end of document)"),
+    "a key twice": ('id = "a"\nid = "b"', "not TOML: Cannot overwrite a value (at end of document)"),
+    "a misspelled fact": (
+        _changed(WHEN, 'when = "standing_denail"'),
+        "row blocking_denial: when: column 1: standing_denail is no fact; did you mean standing_denial?",
+    ),
+    "a fact like no other": (
+        _changed(WHEN, 'when = "true or xyzzy"'),
+        "row blocking_denial: when: column 9: xyzzy is no fact; see docs/reference/facts.md for those that exist",
+    ),
+    "a misspelled fact of a finer reason": (
+        _changed('code = "child_run_open", when = "not taken_over"', 'code = "child_run_open", when = "not takenover"'),
+        "row human_takeover: reason child_run_open: when: column 5: takenover is no fact; did you mean taken_over?",
+    ),
+    "an operator that is none": (
+        _changed(WHEN, 'when = "standing_denial == true"'),
+        "row blocking_denial: when: column 1: only fact names, and, or, not, true and parentheses may stand",
+    ),
+    "a call": (
+        _changed(WHEN, "when = \"open('x')\""),
+        "row blocking_denial: when: column 1: only fact names, and, or, not, true and parentheses may stand",
+    ),
+    "an open parenthesis": (
+        _changed(WHEN, 'when = "(standing_denial"'),
+        "row blocking_denial: when: not a condition: '(' was never closed",
+    ),
+    "a condition that is no text": (_changed(WHEN, "when = 3"), "row blocking_denial.when: input should be a valid string"),
+    "an unknown exit": (
+        _changed('exit = "human_queue"', 'exit = "human_queu"'),
+        "row fence_violation: exit: must be one of completed, refusal, fallback, partial, human_queue, "
+        "switches.unverified_completion",
+    ),
+    "an unknown switch": (
+        _changed('exit = "switches.unverified_completion"', 'exit = "switches.other"'),
+        "row completion_unverified: exit: must be one of completed, refusal, fallback, partial, human_queue, "
+        "switches.unverified_completion",
+    ),
+    "a switch without its prefix": (
+        _changed('exit = "switches.unverified_completion"', 'exit = "unverified_completion"'),
+        "row completion_unverified: exit: must be one of completed, refusal, fallback, partial, human_queue, "
+        "switches.unverified_completion",
+    ),
+    "a switch to no exit": (
+        _changed('unverified_completion = "completed"', 'unverified_completion = "done"'),
+        "switches.unverified_completion: must be one of completed, refusal, fallback, partial, human_queue",
+    ),
+    "a missing queue": (
+        _changed('queue = "effects"\n', ""),
+        "row fence_violation: queue: missing; a human_queue row names the queue that gets it",
+    ),
+    "an unknown queue": (
+        _changed('queue = "effects"', 'queue = "side_effects"'),
+        "row fence_violation: queue: side_effects is not among the queues: effects, approvals, policy, access, "
+        "takeover, judgement, dependencies",
+    ),
+    "a row id twice": (
+        _changed('id = "fence_violation"', 'id = "blocking_denial"'),
+        "row blocking_denial: the id stands twice",
+    ),
+    "no row that catches all": (
+        _changed('when = "true"', 'when = "no_progress"'),
+        'row insufficient_evidence: the last row must have when = "true", so that every run gets an exit',
+    ),
+    "a row that catches all too early": (
+        _changed(WHEN, 'when = "true"'),
+        'row blocking_denial: when = "true" may stand in the last row alone; what follows is never reached',
+    ),
+    "an unknown key of a row": (
+        _changed('exit = "refusal"', 'exit = "refusal"\nexits = "x"'),
+        "row blocking_denial.exits: extra inputs are not permitted",
+    ),
+    "an unknown key of the file": ("owner = 'me'\n" + TEXT, "owner: extra inputs are not permitted"),
+    "a missing key": (_changed('exit = "refusal"\n', ""), "row blocking_denial.exit: field required"),
+    "a row that is no table": ("rows = [1]\n" + TEXT.split("[[rows]]")[0], "row 1: input should be a valid dictionary or instance of Row"),
+    "a row id that is no code": (
+        _changed('id = "blocking_denial"', 'id = "Blocking denial"'),
+        "row Blocking denial.id: string should match pattern '^[a-z][a-z0-9_]*$'",
+    ),
+    "a verified row that completes nothing": (
+        _changed('exit = "refusal"', 'exit = "refusal"\nverified = true'),
+        "row blocking_denial: verified: only a completed row can be verified",
+    ),
+    "a reason from elsewhere": (
+        _changed('reason_from = "denial"', 'reason_from = "failure"'),
+        "row blocking_denial: reason_from: failure gives no reason for refusal",
+    ),
+    "a threshold that is a number": (
+        _changed('confidence_floor = "0.6"', "confidence_floor = 0.6"),
+        "thresholds.confidence_floor: input should be a valid string",
+    ),
+    "repeats that repeat nothing": (
+        _changed("progress_repeats = 3", "progress_repeats = 1"),
+        "thresholds.progress_repeats: input should be greater than or equal to 2",
+    ),
+    "no time to decide": (
+        _changed("deadline_hours = 4", "deadline_hours = 0"),
+        "queues.effects.deadline_hours: input should be greater than 0",
+    ),
+    "nothing to decide": (
+        _changed('allowed_decisions = ["resume", "close", "compensate"]', "allowed_decisions = []"),
+        "queues.takeover.allowed_decisions: list should have at least 1 item after validation, not 0",
+    ),
+    "nobody who owns it": (
+        _changed('owner = "approvers"', 'owner = ""'),
+        "queues.approvals.owner: string should have at least 1 character",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "problem"), ERRORS.values(), ids=ERRORS)
+def test_one_error_is_said_at_its_place(text, problem):
+    assert problem in _problems(text)
+
+
+@pytest.mark.parametrize("value", ["6", "x", "-0.1", "1.1", "nan", "inf", ""])
+def test_a_threshold_is_a_confidence(value):
+    problems = _problems(_changed('confidence_floor = "0.6"', f'confidence_floor = "{value}"'))
+    assert problems == ['thresholds.confidence_floor: must be a decimal between 0 and 1 in quotes, such as "0.6"']
+
+
+def test_every_error_is_said():
+    text = _changed('queue = "effects"\n', "").replace("no_progress", "no_progres")
+    assert len(_problems(text)) == 2
+
+
+def test_an_empty_file_lacks_everything():
+    assert _problems("") == [
+        f"{name}: field required" for name in ("id", "version", "thresholds", "switches", "queues", "rows")
+    ]
+
+
+@pytest.mark.parametrize("condition", ["(" * 5_000, "not " * 5_000 + "true", "-" * 90_000 + "1"])
+def test_an_absurd_condition_is_an_error(condition):
+    assert _problems(_changed(WHEN, f'when = "{condition}"'))[0].startswith("row blocking_denial: when: ")
+
+
+@pytest.mark.parametrize("kind", ["refusal", "human_queue", "partial"])
+def test_a_switch_cannot_rename_a_kind(kind):
+    problems = _problems(_changed("[switches]", f'[switches]\n{kind} = "completed"'))
+    assert any(kind in problem for problem in problems)
+
+
+NEVER_REACHED = {
+    "it never holds": _changed('when = "fence_violation"', 'when = "not true"'),
+    "it contradicts itself": _changed('when = "fence_violation"', 'when = "fence_violation and not fence_violation"'),
+    "the row before takes all of it": _changed('when = "fence_violation"', 'when = "standing_denial and taken_over"'),
+}
+
+
+@pytest.mark.parametrize("text", NEVER_REACHED.values(), ids=NEVER_REACHED)
+def test_a_row_that_is_never_reached_is_an_error(text):
+    assert any("fence_violation" in problem for problem in _problems(text))
+
+
+# --- the digest
+
+
+def test_the_digest_ignores_comments_and_layout():
+    bare = "\n".join(line.split("#")[0].rstrip() for line in TEXT.splitlines() if line.strip())
+    moved = TEXT.replace('id = "default"\nversion = "1"', 'version = "1"\nid = "default"')
+    assert bare != TEXT != moved
+    assert load(bare).digest == load(moved).digest == load(TEXT).digest
+
+
+CHANGES = {
+    "the id": ('id = "default"', 'id = "other"'),
+    "the version": ('version = "1"', 'version = "2"'),
+    "a threshold": ('"0.6"', '"0.61"'),
+    "a switch": ('unverified_completion = "completed"', 'unverified_completion = "human_queue"'),
+    "an owner": ('owner = "approvers"', 'owner = "others"'),
+    "a deadline": ("deadline_hours = 4", "deadline_hours = 5"),
+    "what may be decided": ('["resume", "close", "compensate"]', '["resume", "close"]'),
+    "the order of what may be decided": ('["resume", "close", "compensate"]', '["close", "resume", "compensate"]'),
+    "a condition": ('when = "no_progress"', 'when = "no_progress and truncated"'),
+    "a queue of a row": ('queue = "takeover"', 'queue = "judgement"'),
+    "a reason": ('code = "child_run_open"', 'code = "child_open"'),
+    "a verified row": ("verified = true\n", ""),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), CHANGES.values(), ids=CHANGES)
+def test_the_digest_covers_everything_else(old, new):
+    table = load(_changed(old, new))
+    assert table.digest != load(TEXT).digest
+    assert table.ref == {"id": table.file.id, "version": table.file.version, "digest": table.digest}
+
+
+def test_the_digest_covers_the_order_of_rows():
+    head, *rows = TEXT.split("[[rows]]")
+    rows[1], rows[2] = rows[2], rows[1]
+    assert load("[[rows]]".join([head, *rows])).digest != load(TEXT).digest
+
+
+def test_every_classification_names_its_table():
+    table = load(TEXT)
+    assert _answer(table)["table"] == table.ref == {"id": "default", "version": "1", "digest": table.digest}
+
+
+# --- what a table can say
+
+CLAIM = {"completion": {"claimed": True}}
+SATISFIED = {"completion": {"claimed": True, "result": "satisfied"}}
+
+
+def test_the_switch_sends_an_unevaluated_claim_to_people():
+    table = load(_changed('unverified_completion = "completed"', 'unverified_completion = "human_queue"'))
+    answer = _answer(table, **CLAIM)
+    assert (answer["kind"], answer["rule_id"], answer["verified"]) == ("human_queue", "completion_unverified", False)
+    assert answer["envelope"]["queue"] == "judgement"
+
+
+def test_the_first_row_that_holds_decides():
+    swapped = _changed('id = "no_progress"\nwhen = "no_progress"', 'id = "no_progress"\nwhen = "taken_over"')
+    swapped = swapped.replace('id = "human_takeover"\nwhen = "taken_over or', 'id = "human_takeover"\nwhen = "')
+    assert _answer(load(swapped), takeover={"state": "FREEZING"})["rule_id"] == "no_progress"
+
+
+def test_a_row_may_have_a_reason_of_its_own():
+    table = load(_changed('id = "no_progress"', 'id = "no_progress"\nreason = "going_in_circles"'))
+    answer = _answer(table, steps=[{"action_key": "a"}] * 3)
+    assert (answer["rule_id"], answer["reason_code"]) == ("no_progress", "going_in_circles")
+
+
+@pytest.mark.parametrize(("floor", "reason"), [("0.7", "confidence_below_floor"), ("0.65", "completion_unverified")])
+def test_thresholds_are_the_tables(floor, reason):
+    table = load(_changed('confidence_floor = "0.6"', f'confidence_floor = "{floor}"'))
+    assert _answer(table, steps=[{"confidence_after": 0.65}], **CLAIM)["reason_code"] == reason
+
+
+def test_repeats_are_the_tables():
+    table = load(_changed("progress_repeats = 3", "progress_repeats = 2"))
+    assert _answer(table, steps=[{"action_key": "a"}] * 2)["reason_code"] == "no_progress"
+
+
+# --- what no table can do
+
+DENIED = {
+    "policy_decisions": [{"source": "application", "policy_id": "limits", "effect": "deny", "reason_code": "limit"}]
+}
+TIMED_OUT = {"tool_calls": [{"operation_id": "op-1", "access": "write", "outcome": "timeout"}]}
+VIOLATIONS = {
+    "a denial that is completed": (WHEN + '\nexit = "refusal"\nreason_from = "denial"', WHEN + '\nexit = "completed"', DENIED, "refusal"),
+    "a denial that is queued": (WHEN + '\nexit = "refusal"\nreason_from = "denial"', WHEN + '\nexit = "human_queue"\nqueue = "policy"', DENIED, "refusal"),
+    "a refusal that nobody spoke": ('id = "ambiguous_side_effect"\nwhen = "ambiguous_effect and not idempotency_protected"\nexit = "human_queue"', 'id = "ambiguous_side_effect"\nwhen = "ambiguous_effect and not idempotency_protected"\nexit = "refusal"', TIMED_OUT, "human_queue"),
+    "an ambiguity that is completed": ('id = "ambiguous_side_effect"\nwhen = "ambiguous_effect and not idempotency_protected"\nexit = "human_queue"', 'id = "ambiguous_side_effect"\nwhen = "ambiguous_effect and not idempotency_protected"\nexit = "completed"', TIMED_OUT, "human_queue"),
+    "a fallback that is not there": ('when = "dependency_failed"\nexit = "human_queue"', 'when = "dependency_failed"\nexit = "fallback"', {"tool_calls": [{"access": "read", "outcome": "timeout"}]}, "human_queue"),
+    "a partial that is not safe": ('when = "omission_may_change_result"\nexit = "human_queue"', 'when = "omission_may_change_result"\nexit = "partial"', {"components": [{"name": "a", "state": "completed"}, {"name": "b"}]}, "human_queue"),
+    "a claim that is refused by a switch": ('unverified_completion = "completed"', 'unverified_completion = "refusal"', CLAIM, "human_queue"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "parts", "kind"), VIOLATIONS.values(), ids=VIOLATIONS)
+def test_what_violates_an_invariant_becomes_the_safe_exit(old, new, parts, kind):
+    answer = _answer(load(_changed(old, new)), **parts)
+    assert (answer["kind"], answer["reason_code"]) == (kind, "table_violates_invariant")
+    assert answer["verified"] is False
+    assert answer["kind"] not in answer["prohibited"]
+    assert answer["envelope"]["kind"] == kind
+    assert answer["envelope"]["reason_code"] == "table_violates_invariant"
+
+
+VERIFIED = {
+    "a claim verified by decree": ('exit = "switches.unverified_completion"', 'exit = "switches.unverified_completion"\nverified = true', CLAIM),
+    "a satisfied predicate left unverified": ('exit = "completed"\nverified = true', 'exit = "completed"', SATISFIED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "parts"), VERIFIED.values(), ids=VERIFIED)
+def test_no_table_completes_otherwise_than_the_predicate_verifies(old, new, parts):
+    answer = _answer(load(_changed(old, new)), **parts)
+    satisfied = "predicate_satisfied" in answer["facts"]
+    assert answer["kind"] != "completed" or answer["verified"] is satisfied
+    assert answer["kind"] == "completed" or answer["verified"] is False
