@@ -1,0 +1,161 @@
+"""Closes the ledger: everything that was read is accounted for, and everything that is kept was read.
+
+Each check is one statement over the store, compared by hashes of positions and identities, so that memory grows with
+eight bytes a row. Nothing is written.
+"""
+# ruff: noqa: S608 -- every statement is put together from the constants below
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sinks.rows import COMPANION_TABLES, Disposition
+from sinks.store import Store
+
+EXAMPLES = 3
+_FATES = tuple(fate.value for fate in Disposition)
+
+_POSITION = "cityHash64(source, partition, offset, content_digest)"
+_PLACE = "cityHash64(source, partition, offset)"
+_IDENTITY = "cityHash64(record_type, tenant, event_id, content_digest)"
+_EVENT = "cityHash64(tenant, event_id, content_digest)"
+_AT = "concat(source, ' ', partition, ' offset ', toString(offset))"
+_ID = "concat(tenant, ' ', event_id)"
+_TABLES = (
+    ("terminal_event", "terminal_events", "event_id"),
+    *((kind, table, "record_id") for kind, table in COMPANION_TABLES.items()),
+)
+_KEPT = " UNION ALL ".join(
+    f"""
+    SELECT source, partition, offset, content_digest, '{kind}' AS record_type, tenant, {name} AS event_id
+    FROM {table} FINAL
+    """
+    for kind, table, name in _TABLES
+)
+_CONTENTS = " UNION ALL ".join(
+    f"SELECT '{table}' AS kept, tenant, {name} AS event_id, content_digest FROM {table}" for _, table, name in _TABLES
+)
+_SEVERAL = f"(SELECT kept, tenant, event_id FROM ({_CONTENTS}) GROUP BY ALL HAVING uniqExact(content_digest) > 1)"
+_BY_THE_CURRENT = """
+    (
+        SELECT * FROM exit_classifications
+        WHERE cityHash64(table_digest, classifier_version)
+            IN (SELECT cityHash64(table_digest, classifier_version) FROM v_tables LIMIT 1)
+    )
+"""
+_BY_ANY = f"(SELECT * FROM terminal_events FINAL WHERE {_EVENT} IN (SELECT {_EVENT} FROM exit_classifications))"
+
+_PARTITIONS = f"""
+    SELECT source, partition, sum(span) AS read,
+        {", ".join(f"sumIf(span, disposition = '{fate}') AS {fate}" for fate in _FATES)},
+        read - sumIf(span, disposition IN {_FATES}) AS unknown,
+        sum(greatest(offset - expected, 0)) AS holes,
+        sum(greatest(expected - offset, 0)) AS overlaps
+    FROM
+    (
+        SELECT source, partition, offset, next_offset - offset AS span, disposition,
+            lagInFrame(next_offset, 1, -1) OVER (
+                PARTITION BY source, partition ORDER BY offset ASC ROWS BETWEEN 1 PRECEDING AND CURRENT ROW
+            ) AS previous,
+            if(previous != -1, previous, if(source = 'file', 0, offset)) AS expected
+        FROM ingest_ledger FINAL
+    )
+    GROUP BY source, partition
+    ORDER BY source, partition
+"""
+"""A file is read from its first record on, a topic from wherever it was joined."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that must not be: a code, what it means and what to do about it, and the rows that show it.
+
+    ``rows`` is what stands behind FROM, ``example`` the expression that names one of them. What does not ``count``
+    is worth knowing, but nothing is lost by it.
+    """
+
+    code: str
+    meaning: str
+    advice: str
+    rows: str
+    example: str
+    counts: bool = True
+
+
+def _absent(rows: str, key: str, known: str) -> str:
+    """Rows whose key is none of those that are known."""
+    return f"{rows} WHERE {key} NOT IN (SELECT {key} FROM {known})"
+
+
+def _of(*fates: str) -> str:
+    """Ledger rows of those dispositions."""
+    return f"(SELECT * FROM ingest_ledger FINAL WHERE disposition IN {fates})"
+
+
+_AGAIN = "run the command again over that file"
+_RESTORE = "the store lost rows; restore it, or load the file into a new store"
+CHECKS: tuple[Check, ...] = (
+    Check("record_missing", "the ledger says stored, and no record is there", _AGAIN,
+          _absent(_of("classified", "stored"), _POSITION, f"({_KEPT})"), _AT),
+    Check("duplicate_of_nothing", "the ledger says duplicate, and no such record is there", _RESTORE,
+          _absent(_of("duplicate"), _IDENTITY, f"({_KEPT})"), _AT),
+    Check("conflict_missing", "the ledger says conflicting, and the record was not kept apart", _RESTORE,
+          _absent(_of("conflicting"), _IDENTITY, "conflicting_events"), _AT),
+    Check("dead_letter_missing", "the ledger says dead-lettered, and no dead letter is there", _RESTORE,
+          _absent(_of("dead_lettered"), _PLACE, "dead_letters"), _AT),
+    Check("record_unrecorded", "a record is kept that the ledger does not know", _AGAIN,
+          _absent(f"({_KEPT})", _POSITION, _of("classified", "stored")), _AT),
+    Check("conflict_unrecorded", "a conflicting record is kept that the ledger does not know", _AGAIN,
+          _absent("(SELECT * FROM conflicting_events FINAL)", _POSITION, _of("conflicting")), _AT),
+    Check("dead_letter_unrecorded", "a dead letter is kept that the ledger does not know", _AGAIN,
+          _absent("(SELECT * FROM dead_letters FINAL)", _PLACE, _of("dead_lettered")), _AT),
+    Check("unclassified", "an event is stored and no table has classified it", _AGAIN,
+          _absent("(SELECT * FROM terminal_events FINAL)", _EVENT, "exit_classifications"), _ID),
+    Check("classification_of_nothing", "a classification is stored and its event is not", _RESTORE,
+          _absent("(SELECT * FROM exit_classifications FINAL)", _EVENT, "terminal_events"), _ID),
+    Check("several_contents", "one id is stored with several contents", "please report it: this is a defect",
+          _SEVERAL, _ID),
+    Check("other_table", "the current table has not decided it, another one has",
+          "classify the file again with the current table", _absent(_BY_ANY, _EVENT, _BY_THE_CURRENT), _ID,
+          counts=False),
+)  # fmt: skip
+"""Everything that is looked for."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """How many rows a check found, and the first few."""
+
+    check: Check
+    count: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What the ledger says per partition, in messages, and what does not fit."""
+
+    partitions: tuple[dict[str, Any], ...]
+    found: tuple[Found, ...]
+
+    @property
+    def unaccounted(self) -> int:
+        """How blind we are: messages and records that do not add up."""
+        gaps: int = sum(each["holes"] + each["overlaps"] + abs(each["unknown"]) for each in self.partitions)
+        return gaps + sum(found.count for found in self.found if found.check.counts)
+
+
+def audit(store: Store) -> Audit:
+    """Recompute the ledger of a store. Only reads."""
+    return Audit(tuple(_rows(store, _PARTITIONS)), tuple(_found(store, check) for check in CHECKS))
+
+
+def _found(store: Store, check: Check) -> Found:
+    examples = f"arraySort(groupArray({EXAMPLES})({check.example}))"
+    row = next(_rows(store, f"SELECT count() AS count, {examples} AS examples FROM {check.rows}"))
+    return Found(check, row["count"], tuple(row["examples"]))
+
+
+def _rows(store: Store, sql: str) -> Iterator[dict[str, Any]]:
+    return map(json.loads, store.query(sql).splitlines())
