@@ -32,7 +32,7 @@ def is_proven_harmless(call: Event) -> bool:
     possible, outcome = call["effect_possible"], call["outcome"]
     if possible is False or outcome in _PROVEN_OUTCOMES:
         return True
-    return possible is not True and outcome != "ok" and is_auth_status(call)
+    return possible is not True and is_auth_status(call)
 
 
 class Operation:

@@ -61,14 +61,12 @@ class Paths:
 
     def _judge_calls(self, calls: list[Event]) -> None:
         self.any_attempt = [_failure(call) for call in calls if call["outcome"] != "ok"]
-        needed = {call["operation_id"] for call in calls if call["required"] is not False}
-        for path in _group(calls):
-            failed = [call for call in _last_attempts(path) if call["outcome"] != "ok"]
-            operation_id = path[0]["operation_id"]
-            if path[0]["required"] is not False or (operation_id is not None and operation_id in needed):
-                self._judge_required(path, failed)
-            else:
+        for path in group(calls):
+            failed = [call for call in last_attempts(path) if call["outcome"] != "ok"]
+            if all(call["required"] is False for call in path):
                 self.optional_failures += failed
+            else:
+                self._judge_required(path, failed)
 
     def _judge_required(self, path: list[Event], failed: list[Event]) -> None:
         if not any(call["outcome"] == "ok" for call in path) and any(_lacks_authority(call) for call in path):
@@ -102,7 +100,7 @@ class Paths:
         return found
 
 
-def _group(calls: list[Event]) -> list[list[Event]]:
+def group(calls: list[Event]) -> list[list[Event]]:
     """Calls by path: the attempts of one operation, its reads apart from its writes, since a lookup that answered says
     nothing about the write. A call without an operation is a path of its own."""
     paths: dict[object, list[Event]] = {}
@@ -113,7 +111,7 @@ def _group(calls: list[Event]) -> list[list[Event]]:
     return list(paths.values())
 
 
-def _last_attempts(path: list[Event]) -> list[Event]:
+def last_attempts(path: list[Event]) -> list[Event]:
     """Attempts than which none is later: by number, unnumbered ones by start. What cannot be told apart all counts."""
     if len(path) == 1:
         return path

@@ -36,13 +36,15 @@ class Denial:
     at: int | None
     reason: str | None
     decision: Event | None
+    by_approval: bool = False
 
     @property
-    def rank(self) -> tuple[bool, int, bool, str, bytes]:
-        """Order of precedence: dated before undated, earlier first, recorded before inferred, then by decision; total,
-        so that order of arrival decides nothing."""
+    def rank(self) -> tuple[bool, int, bool, str, bool, bytes]:
+        """Order of precedence: dated before undated, earlier first, recorded before inferred, then by decision, its own
+        denial before its approval's; total, so that order of arrival decides nothing."""
         dated, recorded = self.at is not None, self.decision is not None
-        return (not dated, self.at or 0, not recorded, self.decision_id, encode_json((self.reason, self.decision)))
+        own, rest = not self.by_approval, encode_json((self.reason, self.decision))
+        return (not dated, self.at or 0, not recorded, self.decision_id, not own, rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +154,6 @@ class Policy:
         grants = self._own_grants(requirement)
         for decision in self._decisions:
             if decision is not requirement and self._is_later(decision["decided_at"], requirement["decided_at"]):
-                if _same_policy(decision, requirement["policy_id"]):
-                    grants += self._own_grants(decision)
                 grants += self._approver_grants(decision)
         return grants
 
@@ -242,7 +242,7 @@ def _denials_of(decision: Event) -> list[Denial]:
     if approval and approval["state"] == "denied":
         operation_id = approval["operation_id"] or decision["operation_id"]
         at = decision["decided_at"] if approval["resolved_at"] is None else approval["resolved_at"]
-        found.append(Denial(decision_id, policy_id, operation_id, at, "approver_denied", decision))
+        found.append(Denial(decision_id, policy_id, operation_id, at, "approver_denied", decision, by_approval=True))
     return found
 
 

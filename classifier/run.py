@@ -4,6 +4,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from classifier.fact import Event, Fact, Finding
+from classifier.paths import group, last_attempts
 
 TAKEN_OVER = Fact(6, "taken_over", "a person has taken over, or a freeze is not complete")
 CHILD_RUN_OPEN = Fact(7, "child_run_open", "a delegated run still runs, or nobody knows")
@@ -77,12 +78,7 @@ def _stop_facts(event: Event) -> int:
 
 def _has_open_call(calls: list[Event]) -> bool:
     """Whether nothing, or not everything, of what the model asked for was executed."""
-    executed = {_path(call, index) for index, call in enumerate(calls) if call["outcome"] not in _NOT_EXECUTED}
-    return not calls or any(_path(call, index) not in executed for index, call in enumerate(calls))
-
-
-def _path(call: Event, index: int) -> object:
-    return index if call["operation_id"] is None else (call["operation_id"], call["access"] == "read")
+    return not calls or any(call["outcome"] in _NOT_EXECUTED for path in group(calls) for call in last_attempts(path))
 
 
 class Thresholds:

@@ -164,7 +164,7 @@ class ToolCall(Record):
     tool_version: str | None = Field(None, description="tool version")
     access: Access | None = Field(None, description="read or write; absent and unknown count as write")
     required: bool | None = Field(None, description="whether the run needs it; absent counts as required")
-    attempt: Long | None = Field(None, description="number of the attempt, from 1; absent counts as 1")
+    attempt: Long | None = Field(None, description="number of the attempt, from 1; absent: attempts follow their start")
     idempotency_key: str | None = Field(None, description="key under which the other side deduplicates")
     fencing_token: Long | None = Field(None, description="token that the write carried")
     arguments: str | None = Field(None, description="arguments as JSON text")
