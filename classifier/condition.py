@@ -22,9 +22,6 @@ class Condition(Protocol):
     def names(self) -> frozenset[str]:
         """Names of the facts that it reads."""
 
-    def why_not(self, bits: int) -> str:
-        """The smallest part that decides against it, in words; empty where it holds."""
-
 
 @dataclass(frozen=True)
 class Always:
@@ -37,10 +34,6 @@ class Always:
     def names(self) -> frozenset[str]:
         """No facts."""
         return frozenset()
-
-    def why_not(self, bits: int) -> str:  # noqa: ARG002  (the protocol's)
-        """Empty."""
-        return ""
 
 
 @dataclass(frozen=True)
@@ -57,10 +50,6 @@ class Holds:
         """The fact."""
         return frozenset({self.fact.name})
 
-    def why_not(self, bits: int) -> str:
-        """``not NAME`` where it does not hold."""
-        return "" if self.holds(bits) else f"not {self.fact.name}"
-
 
 @dataclass(frozen=True)
 class Not:
@@ -75,14 +64,6 @@ class Not:
     def names(self) -> frozenset[str]:
         """Those of the inner condition."""
         return self.inner.names()
-
-    def why_not(self, bits: int) -> str:
-        """The facts that make the inner condition hold."""
-        held = sorted(name for name in self.inner.names() if self._is_set(name, bits))
-        return "" if self.holds(bits) else ", ".join(held) or "its opposite holds"
-
-    def _is_set(self, name: str, bits: int) -> bool:
-        return any(leaf.fact.name == name and leaf.holds(bits) for leaf in leaves(self.inner))
 
 
 @dataclass(frozen=True)
@@ -99,10 +80,6 @@ class All:
         """Those of all parts."""
         return frozenset().union(*(part.names() for part in self.parts))
 
-    def why_not(self, bits: int) -> str:
-        """Reasons of the parts that fail."""
-        return ", ".join(why for part in self.parts if (why := part.why_not(bits)))
-
 
 @dataclass(frozen=True)
 class Any:
@@ -118,18 +95,25 @@ class Any:
         """Those of all parts."""
         return frozenset().union(*(part.names() for part in self.parts))
 
-    def why_not(self, bits: int) -> str:
-        """Reasons of all parts, where none holds."""
-        return "" if self.holds(bits) else " and ".join(part.why_not(bits) for part in self.parts)
+
+def deciding(condition: Condition, bits: int) -> list[Fact]:
+    """The facts that make a condition hold, or not hold, for ``bits``, in the order in which they stand, each once.
+
+    A fact of ``bits`` decided by holding, any other by not holding. Nothing decides the condition ``true``.
+    """
+    return list(dict.fromkeys(_deciding(condition, bits)))
 
 
-def leaves(condition: Condition) -> list[Holds]:
-    """The facts that a condition reads, as conditions, in the order in which they stand."""
-    if isinstance(condition, Holds):
-        return [condition]
-    if isinstance(condition, Not):
-        return leaves(condition.inner)
-    return [leaf for part in getattr(condition, "parts", ()) for leaf in leaves(part)]
+def _deciding(condition: Condition, bits: int) -> list[Fact]:
+    match condition:
+        case Holds(fact):
+            return [fact]
+        case Not(inner):
+            return _deciding(inner, bits)
+        case All(parts) | Any(parts):
+            holds = condition.holds(bits)
+            return [fact for part in parts if part.holds(bits) is holds for fact in _deciding(part, bits)]
+    return []
 
 
 def parse(text: str, facts: Mapping[str, Fact]) -> Condition:

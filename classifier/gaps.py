@@ -5,18 +5,16 @@ A gap names its subject and field; ``path`` and ``best`` say what value the fiel
 """
 
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from classifier.change import Path, changed
 from classifier.effects import is_verified
 from classifier.fact import Event
 from classifier.handover import NEEDED_BY_SOURCE, is_omitted, serves
 from classifier.paths import Failure
 from classifier.view import View
-
-Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -43,16 +41,8 @@ class Gap:
         return f"{self.subject}: {self.field} missing"
 
     def filled(self, event: Event) -> Event:
-        """A copy of the event with the field filled in."""
-        copy = deepcopy(event)
-        place: Any = copy
-        for part in self.path[:-1]:
-            place = place[part]
-        if isinstance(place, list):
-            place.append(self.best)
-        else:
-            place[self.path[-1]] = self.best
-        return copy
+        """The event with the field filled in; the event given is not touched."""
+        return changed(event, self.path, self.best)
 
 
 FALLBACK = GapKind("fallback", "a fallback that fits the failure is not eligible, or not known to be")
@@ -79,6 +69,8 @@ KINDS: tuple[GapKind, ...] = (
     TAKEOVER,
     CHILD,
 )
+
+_UNNAMED = "without a name"
 
 _BEST_FOR_FALLBACK: dict[str, Any] = {
     "version": "1",
@@ -127,7 +119,7 @@ def _fallback_gaps(view: View) -> Iterator[Gap]:
     failures = view.paths.any_attempt + view.paths.run_failures
     for index, fallback in enumerate(view.event["fallbacks"]):
         if _fits(fallback, failures) and not view.fallbacks.is_eligible(fallback):
-            subject = f"fallback {fallback['fallback_id'] or index}"
+            subject = f"fallback {fallback['fallback_id'] or fallback['source']}"
             for field in _missing_in_fallback(fallback):
                 best = _best_for_fallback(field, view.event)
                 yield Gap(FALLBACK, subject, field, ("fallbacks", index, field), best)
@@ -155,11 +147,11 @@ def _component_gaps(view: View) -> Iterator[Gap]:
     components = view.event["components"]
     for index, component in enumerate(components):
         if is_omitted(component) and component["can_change_result"] in (None, "unknown"):
-            subject = f"component {component['name'] or index}"
+            subject = f"component {component['name'] or _UNNAMED}"
             yield Gap(OMISSION, subject, "can_change_result", ("components", index, "can_change_result"), "no")
     if not any(is_omitted(component) for component in components):
         for call in view.paths.optional_failures:
-            subject = f"tool_call {call['call_id'] or call['tool']}"
+            subject = f"tool_call {call['call_id'] or call['tool'] or _UNNAMED}"
             yield Gap(NO_COMPONENT, subject, "component", ("components", 0), _component_for(call))
 
 
@@ -179,7 +171,7 @@ def _effect_gaps(view: View) -> Iterator[Gap]:
     for operation in view.effects.operations:
         if not operation.ambiguous:
             continue
-        subject = f"side_effect {operation.id or operation.tool}"
+        subject = f"side_effect {operation.id or operation.tool or _UNNAMED}"
         for entry in operation.entries:
             if entry["status"] not in (None, "ambiguous", "unknown") and not is_verified(entry):
                 index = next(i for i, other in enumerate(entries) if other is entry)
@@ -194,7 +186,7 @@ def _call_gaps(event: Event) -> Iterator[Gap]:
     for index, call in enumerate(event["tool_calls"]):
         if call["outcome"] == "ok":
             continue
-        subject = f"tool_call {call['call_id'] or index}"
+        subject = f"tool_call {call['call_id'] or call['tool'] or _UNNAMED}"
         for field, best in (("access", "read"), ("required", False), ("outcome", "ok")):
             if call[field] in (None, "unknown"):
                 yield Gap(ACCESS, subject, field, ("tool_calls", index, field), best)
@@ -203,7 +195,7 @@ def _call_gaps(event: Event) -> Iterator[Gap]:
 def _policy_gaps(event: Event) -> Iterator[Gap]:
     denied = any(d["effect"] == "deny" for d in event["policy_decisions"])
     for index, decision in enumerate(event["policy_decisions"]):
-        subject = f"policy_decision {decision['decision_id'] or index}"
+        subject = f"policy_decision {decision['decision_id'] or decision['policy_id'] or _UNNAMED}"
         path: Path = ("policy_decisions", index)
         if decision["effect"] in (None, "unknown"):
             yield Gap(DECISION, subject, "effect", (*path, "effect"), "allow")
@@ -229,7 +221,7 @@ def _run_gaps(event: Event) -> list[Gap]:
         found.append(Gap(TAKEOVER, "takeover", "state", ("takeover", "state"), "CLOSED"))
     for index, child in enumerate(event["children"]):
         if child["state"] in (None, "unknown"):
-            subject = f"child {child['run_id'] or index}"
+            subject = f"child {child['run_id'] or _UNNAMED}"
             found.append(Gap(CHILD, subject, "state", ("children", index, "state"), "stopped"))
     return found
 

@@ -140,7 +140,7 @@ def test_a_record_of_many_pieces_still_names_its_cause():
     assert "tool_calls[40].outcome" in fields("required_path_failed", tool_calls=calls)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(150))
 def test_evidence_of_a_fact_is_enough_for_it(seed):
     given = random_event(random.Random(seed))
     found = behind(given, THRESHOLDS)
@@ -155,8 +155,8 @@ def test_evidence_of_a_fact_is_enough_for_it(seed):
 def test_fields_have_other_values_only():
     given = random_event(random.Random(7))
     every = [field for piece in pieces_of(given) for field in fields_of(given, piece)]
-    assert every
-    assert all(field.value not in field.others for field in every if not isinstance(field.value, int))
+    assert len({field.path for field in every}) == len(every) > 20
+    assert [field for field in every if field.value in field.others] == []
 
 
 # --- what would have been better
