@@ -25,6 +25,7 @@ CREATE TABLE IF NOT EXISTS terminal_events $on_cluster
     identity UInt64 MATERIALIZED cityHash64(tenant, event_id) CODEC(NONE) COMMENT 'hash of tenant and event_id, for lookups' SETTINGS (min_compress_block_size = 2048, max_compress_block_size = 2048)
 )
 ENGINE = $replacing(ingested_at)
+PRIMARY KEY identity
 ORDER BY (identity, tenant, event_id)
 $ttl_occurred_at
 SETTINGS index_granularity = 256$merge_limit

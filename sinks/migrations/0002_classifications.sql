@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS exit_classifications $on_cluster
     identity UInt64 MATERIALIZED cityHash64(tenant, event_id) CODEC(NONE) COMMENT 'hash of tenant and event_id, for lookups' SETTINGS (min_compress_block_size = 2048, max_compress_block_size = 2048)
 )
 ENGINE = $replacing(classified_at)
+PRIMARY KEY identity
 ORDER BY (identity, tenant, event_id, table_digest, classifier_version)
 $ttl_occurred_at
 SETTINGS index_granularity = 1024$merge_limit

@@ -26,6 +26,7 @@ CREATE TABLE IF NOT EXISTS legacy_exits $on_cluster
     identity UInt64 MATERIALIZED cityHash64(tenant, record_id) CODEC(NONE) COMMENT 'hash of tenant and record_id, for lookups' SETTINGS (min_compress_block_size = 2048, max_compress_block_size = 2048)
 )
 ENGINE = $replacing(ingested_at)
+PRIMARY KEY identity
 ORDER BY (identity, tenant, record_id)
 $ttl_ingested_at
 SETTINGS index_granularity = 256$merge_limit
@@ -53,6 +54,7 @@ CREATE TABLE IF NOT EXISTS recovery_actions $on_cluster
     identity UInt64 MATERIALIZED cityHash64(tenant, record_id) CODEC(NONE) COMMENT 'hash of tenant and record_id, for lookups' SETTINGS (min_compress_block_size = 2048, max_compress_block_size = 2048)
 )
 ENGINE = $replacing(ingested_at)
+PRIMARY KEY identity
 ORDER BY (identity, tenant, record_id)
 $ttl_ingested_at
 SETTINGS index_granularity = 256$merge_limit
@@ -84,6 +86,7 @@ CREATE TABLE IF NOT EXISTS review_events $on_cluster
     identity UInt64 MATERIALIZED cityHash64(tenant, record_id) CODEC(NONE) COMMENT 'hash of tenant and record_id, for lookups' SETTINGS (min_compress_block_size = 2048, max_compress_block_size = 2048)
 )
 ENGINE = $replacing(ingested_at)
+PRIMARY KEY identity
 ORDER BY (identity, tenant, record_id)
 $ttl_ingested_at
 SETTINGS index_granularity = 256$merge_limit
@@ -110,6 +113,7 @@ CREATE TABLE IF NOT EXISTS enrichments $on_cluster
     identity UInt64 MATERIALIZED cityHash64(tenant, record_id) CODEC(NONE) COMMENT 'hash of tenant and record_id, for lookups' SETTINGS (min_compress_block_size = 2048, max_compress_block_size = 2048)
 )
 ENGINE = $replacing(ingested_at)
+PRIMARY KEY identity
 ORDER BY (identity, tenant, record_id)
 $ttl_ingested_at
 SETTINGS index_granularity = 256$merge_limit

@@ -151,6 +151,7 @@ def test_an_event_comes_back_by_id_and_names_its_tenants(store):
     store.insert("terminal_events", encode_events([event_row(one), event_row(other)]))
     assert json.loads(store.event("shared", "t2").text) == other
     assert store.event("shared", "t3") is None
+    assert store.event("nobody's") is None
     with pytest.raises(StoreRejected, match="t1, t2"):
         store.event("shared")
 
