@@ -10,6 +10,7 @@ from sinks.rows import (
     encode_keys,
     encode_ledger,
     filter_rows,
+    join_rows,
     read_rows,
     slice_rows,
 )
@@ -29,6 +30,13 @@ def test_filtering_keeps_the_flagged_rows_in_order(keep):
 def test_filtering_wants_one_flag_a_row():
     with pytest.raises(ValueError, match="2 flags for 1 rows"):
         filter_rows(encode_ledger([ledger_row(0)]), [True, False])
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=4))
+def test_joining_keeps_all_rows_in_order(lengths):
+    rows = iter(range(sum(lengths)))
+    streams = [encode_ledger([ledger_row(next(rows)) for _ in range(length)]) for length in lengths]
+    assert offsets(join_rows(streams)) == list(range(sum(lengths)))
 
 
 def test_slicing():
