@@ -35,13 +35,14 @@ def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequenc
     from rich.table import Table
     from rich.text import Text
 
-    view = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    view = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name, justify in columns:
         view.add_column(name, justify="right" if justify == "right" else "left", overflow="fold")
     for row in rows:
         # As text objects, since rich would read square brackets in a string as markup.
         view.add_row(*(Text(f"{cell:,}" if type(cell) is int else plain(str(cell))) for cell in row))
-    Console(file=sys.stdout, width=page_width()).print(view)
+    # Not as the table's own title, which would wrap at the width of a narrow table.
+    Console(file=sys.stdout, width=page_width()).print(Text(title, style="bold"), view)
 
 
 def plain(text: str) -> str:

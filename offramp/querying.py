@@ -1,0 +1,170 @@
+"""What ``query`` shows: answers of the store as a table that fits the terminal, and what can be asked for."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from offramp import console
+from offramp.errors import ConfigurationError
+from schemas.events import TerminalEvent
+from sinks.errors import StoreRejected
+from sinks.rows import COMPANION_TABLES
+from sinks.store import Store
+
+MAX_ROWS = 1000
+_READABLE = 12
+"""A column is still readable when it is cut to this many characters a line."""
+
+_NUMBER = re.compile(r"(?:Nullable\()?(?:U?Int|Float|Decimal)")
+_ASIDE = re.compile(r"[.:] (?:Expected one of: |In scope |while executing ).*?(?= \([A-Z_]+\)$|$)", re.DOTALL)
+_HINT = re.compile(r"Maybe you meant: \[([^\]]*)\]")
+_UNKNOWN = re.compile(r"\(UNKNOWN_(?:TABLE|IDENTIFIER)\)$")
+
+_BASES = """
+    SELECT name, comment, extractAll(create_table_query, 'FROM (?:\\w+\\.)?(\\w+)') AS bases
+    FROM system.tables WHERE database = currentDatabase() ORDER BY name
+"""
+_COLUMNS = """
+    SELECT table, name, type, comment FROM system.columns
+    WHERE database = currentDatabase() AND default_kind = '' ORDER BY table, position
+"""
+_DERIVED = {
+    "open_obligations": "number of obligations",
+    "missing_evidence": "number of evidence gaps",
+    "odd": "number of findings",
+    "read": "messages that were read",
+    "classified": "events, stored and classified",
+    "stored": "companions, stored",
+    "duplicate": "messages known from another position, with the same content",
+    "conflicting": "messages known by their id with other content, kept apart",
+    "dead_lettered": "messages that are no valid record, kept as dead letters",
+    "filtered": "messages left out on request",
+    "first_offset": "position of the first message",
+    "end_offset": "position behind the last message",
+    "missing_offsets": "positions in between that have no ledger row",
+    "messages": "number of messages",
+    "first_recorded_at": "when the first ledger row was written",
+    "last_recorded_at": "when the last ledger row was written",
+}
+"""What the columns mean that views compute."""
+
+
+class Column(NamedTuple):
+    """One thing that can be asked for. ``view`` is a view, or the table of a companion."""
+
+    view: str
+    column: str
+    type: str
+    meaning: str
+
+
+def answer(store: Store, sql: str, fmt: str) -> bytes:
+    """The answer in the engine's format. Raises ConfigurationError with the engine's sentence, without its noise."""
+    try:
+        return store.query(sql, fmt)
+    except StoreRejected as error:
+        raise ConfigurationError(_sentence(str(error))) from None
+
+
+def _sentence(message: str) -> str:
+    """The engine's sentence without its number, what it expected instead, the statement again, and its own code."""
+    text = re.sub(r" \([A-Z_]+\)$", "", _ASIDE.sub("", re.sub(r"^\d+\. ", "", message)))
+    hint = _HINT.search(message)
+    near = f"; did you mean {hint[1]}?" if hint and hint[0] not in text else ""
+    where = "; `offramp query --schema` lists views and columns" if _UNKNOWN.search(message) else ""
+    return f"{text.rstrip('.: ')}{near}{where}"
+
+
+def json_array(lines: bytes) -> bytes:
+    """JSON Lines as one array, valid UTF-8 whatever bytes the store holds."""
+    rows = lines.decode(errors="replace").splitlines()
+    return ("[\n" + ",\n".join(rows) + "\n]\n" if rows else "[]\n").encode()
+
+
+def show_table(compact: bytes) -> None:
+    """Print an answer in the engine's format ``JSONCompactEachRowWithNamesAndTypes``.
+
+    As a table if its columns are readable at the terminal's width, else one block per row.
+    """
+    lines = compact.decode(errors="replace").split("\n")
+    names, types = json.loads(lines[0]), json.loads(lines[1])
+    body = [line for line in lines[2:] if line]
+    rows = [[_shown(cell) for cell in json.loads(line)] for line in body[:MAX_ROWS]]
+    columns = [(name, "right" if _NUMBER.match(kind) else "left") for name, kind in zip(names, types, strict=True)]
+    count = f"{len(body):,}"
+    if _fits(names, rows):
+        console.table(f"rows: {count}", columns, rows)
+    else:
+        for number, row in enumerate(rows, 1):
+            blocks = [("column", "left"), ("value", "left")]
+            console.table(f"row {number:,} of {count}", blocks, zip(names, row, strict=True))
+    if len(body) > MAX_ROWS:
+        console.say(f"these are the first {MAX_ROWS:,} rows; --format csv, json or parquet has all of them")
+
+
+def _shown(cell: Any) -> str:
+    if cell is None:
+        return "NULL"
+    return cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False)
+
+
+def _fits(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    return sum(min(width, _READABLE) + 3 for width in widths) <= console.page_width()
+
+
+def schema(store: Store) -> list[Column]:
+    """Everything that can be asked for: views, and the tables of companions."""
+    tables = {row["name"]: row for row in _rows(store, _BASES)}
+    columns = _rows(store, _COLUMNS)
+    comments = {(row["table"], row["name"]): row["comment"] for row in columns}
+    return [
+        Column(row["table"], row["name"], row["type"], _meaning(row["table"], row["name"], tables, comments))
+        for row in columns
+        if row["table"].startswith("v_") or row["table"] in COMPANION_TABLES.values()
+    ]
+
+
+def _meaning(table: str, name: str, tables: dict[str, Any], comments: dict[tuple[str, str], str]) -> str:
+    """The comment of a column; of a view's, the comment of what it is made of."""
+    if not table.startswith("v_"):
+        return comments.get((table, name), "")
+    inherited = (_meaning(base, name, tables, comments) for base in tables[table]["bases"] if base != table)
+    field = TerminalEvent.model_fields.get(name)
+    return next(filter(None, inherited), "") or _DERIVED.get(name) or (field and field.description) or ""
+
+
+def show_schema(columns: Sequence[Column], comments: dict[str, str]) -> None:
+    """Print what can be asked for, one table per view."""
+    for view in dict.fromkeys(column.view for column in columns):
+        rows = [(each.column, _short(each.type), each.meaning) for each in columns if each.view == view]
+        titles = [("column", "left"), ("type", "left"), ("meaning", "left")]
+        console.table(f"{view}: {comments[view]}", titles, rows)
+
+
+def schema_text(columns: Sequence[Column], *, as_json: bool) -> bytes:
+    """What can be asked for, as a JSON array or as CSV with a header."""
+    if as_json:
+        return (json.dumps([column._asdict() for column in columns], indent=1, ensure_ascii=False) + "\n").encode()
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([Column._fields, *columns])
+    return text.getvalue().encode()
+
+
+def view_comments(store: Store) -> dict[str, str]:
+    """What each view and table is, by name."""
+    return {row["name"]: row["comment"] for row in _rows(store, _BASES)}
+
+
+def _short(kind: str) -> str:
+    """A type for people: without what it is wrapped in, and without what is nested in it."""
+    bare = re.sub(r"(?:Nullable|LowCardinality)\(([^()]*(?:\([^()]*\))?[^()]*)\)", r"\1", kind)
+    bare = re.sub(r"(?:Nullable|LowCardinality)\(([^()]*)\)", r"\1", bare)
+    return re.sub(r"Tuple\(.*\)", "Tuple(…)", bare).replace("(6, 'UTC')", "")
+
+
+def _rows(store: Store, sql: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in store.query(sql).splitlines()]
