@@ -113,18 +113,18 @@ ERRORS = {
     "a condition that is no text": (_changed(WHEN, "when = 3"), "row blocking_denial.when: input should be a valid string"),
     "an unknown exit": (
         _changed('exit = "human_queue"', 'exit = "human_queu"'),
-        "row fence_violation: exit: must be one of completed, refusal, fallback, partial, human_queue, "
-        "switches.unverified_completion",
+        ("row fence_violation: exit: must be one of completed, refusal, fallback, partial, human_queue, "
+        "switches.unverified_completion"),
     ),
     "an unknown switch": (
         _changed('exit = "switches.unverified_completion"', 'exit = "switches.other"'),
-        "row completion_unverified: exit: must be one of completed, refusal, fallback, partial, human_queue, "
-        "switches.unverified_completion",
+        ("row completion_unverified: exit: must be one of completed, refusal, fallback, partial, human_queue, "
+        "switches.unverified_completion"),
     ),
     "a switch without its prefix": (
         _changed('exit = "switches.unverified_completion"', 'exit = "unverified_completion"'),
-        "row completion_unverified: exit: must be one of completed, refusal, fallback, partial, human_queue, "
-        "switches.unverified_completion",
+        ("row completion_unverified: exit: must be one of completed, refusal, fallback, partial, human_queue, "
+        "switches.unverified_completion"),
     ),
     "a switch to no exit": (
         _changed('unverified_completion = "completed"', 'unverified_completion = "done"'),
@@ -136,8 +136,8 @@ ERRORS = {
     ),
     "an unknown queue": (
         _changed('queue = "effects"', 'queue = "side_effects"'),
-        "row fence_violation: queue: side_effects is not among the queues: effects, approvals, policy, access, "
-        "takeover, judgement, dependencies",
+        ("row fence_violation: queue: side_effects is not among the queues: effects, approvals, policy, access, "
+        "takeover, judgement, dependencies"),
     ),
     "a row id twice": (
         _changed('id = "fence_violation"', 'id = "blocking_denial"'),
