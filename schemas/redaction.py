@@ -366,14 +366,16 @@ class _Editing:
         raise _failed("redacting uncovers new secrets without end", path)
 
     def _replaced(self, text: bytes, found: list[Hit], start: int, path: str) -> bytes:
-        for hit in reversed(found):
+        pieces, done = [], 0
+        for hit in found:
             first = max(hit.start, start)
             try:
-                token = self.redactor.digest(plain(text[first : hit.end]), hit.kind)
+                digest = self.redactor.digest(plain(text[first : hit.end]), hit.kind)
             except MessageError as error:
                 raise _failed(error.message, path) from None
-            text = text[:first] + token + text[hit.end :]
-        return text
+            pieces += [text[done:first], digest]
+            done = hit.end
+        return b"".join((*pieces, text[done:]))
 
 
 # --- configured paths ----------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 _MORE_THAN_A_NAME = re.compile(rb"[0-9!@#$%^*~+]")
-_LETTER_AND_DIGIT = re.compile(rb"[A-Za-z].*[0-9]|[0-9].*[A-Za-z]", re.DOTALL)
+_LETTER, _DIGIT = re.compile(rb"[A-Za-z]"), re.compile(rb"[0-9]")
 
 
 def _no_placeholder(text: bytes, start: int, end: int) -> bool:
@@ -97,12 +97,12 @@ def _more_than_a_name(text: bytes, start: int, end: int) -> bool:
 
 
 def _letter_and_digit(text: bytes, start: int, end: int) -> bool:
-    return bool(_LETTER_AND_DIGIT.search(text, start, end))
+    return bool(_LETTER.search(text, start, end) and _DIGIT.search(text, start, end))
 
 
 def _has_digit(text: bytes, start: int, end: int) -> bool:
     """Issued keys are random; a name that happens to have their shape has no digits."""
-    return any(48 <= byte <= 57 for byte in text[start:end])
+    return bool(_DIGIT.search(text, start, end))
 
 
 def _long_and_quoted(text: bytes, start: int, end: int) -> bool:

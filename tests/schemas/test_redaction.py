@@ -506,21 +506,37 @@ def test_luhn(digits):
     assert not any(luhn(f"{digits[:-1]}{last}".encode()) for last in range(10) if str(last) != digits[-1])
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
+HOSTILE = [
+    *[
         "sk-",
+        "sk-a",
         "AKIA" + "A" * 16,
         "-----BEGIN PRIVATE KEY-----",
         "password=",
+        'password="',
+        "token=a",
+        "token=1",
+        "api_key: ",
+    ],
+    *[
         "://a:",
+        "://a:b",
         '"',
+        "\\",
+        "\\n",
+        "\\u0041",
+        "\\u005c",
         "eyJ",
         "4111-",
+        "4111 1111 1111 1112 ",
+        "62" * 9,
         "Basic a",
-        "\\u005c",
     ],
-)
+    *["Bearer ", "?token=a&", "&password=a", "{{", "é", "[redacted:password:0123456789abcdef]", "cvc=", "a@"],
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
 def test_hostile_text_costs_time_in_proportion(piece):
     size = 200_000
     started = time.perf_counter()
