@@ -54,7 +54,7 @@ def outcome(call: Record) -> str:
 
 
 def is_write(call: Record) -> bool:
-    return call["access"] != "read"
+    return bool(call["access"] != "read")
 
 
 def is_required(item: Record) -> bool:
@@ -137,7 +137,8 @@ def approval_of(decision: Record) -> Record:
 
 def answered_operation(decision: Record) -> str | None:
     """What the answer of an approval is about: the operation it names, else that of its decision."""
-    return approval_of(decision).get("operation_id") or decision["operation_id"]
+    operation: str | None = approval_of(decision).get("operation_id") or decision["operation_id"]
+    return operation
 
 
 def reason_by_source(decision: Record) -> str:
@@ -174,16 +175,27 @@ def unrecorded_filter(event: Event) -> list[Denial]:
     return [Denial(None, event["occurred_at"], "content_filter", None)]
 
 
+def allows_later(event: Event, denied: Denial, decision: Record) -> bool:
+    """Another, later decision that allows, its own approval not being open."""
+    approved = approval_of(decision).get("state") in (None, "none", "granted")
+    return (
+        allows(decision) and approved and decision is not denied.decision and is_later(event, decision, denied.moment)
+    )
+
+
+def is_from_approver(event: Event, decision: Record) -> bool:
+    """The agent is no approver of its own run."""
+    return bool(decision["source"] == "approver" and approval_of(decision).get("approver") != event["agent_id"])
+
+
 def may_lift(event: Event, denied: Denial, decision: Record) -> bool:
     """A later allow by the same policy or by an approver, for exactly what was denied."""
     policy = denied.decision and denied.decision["policy_id"]
     same_policy = policy is not None and decision["policy_id"] == policy
     return (
-        allows(decision)
-        and decision is not denied.decision
-        and is_later(event, decision, denied.moment)
+        allows_later(event, denied, decision)
         and decision["operation_id"] == denied.operation
-        and (same_policy or decision["source"] == "approver")
+        and (same_policy or is_from_approver(event, decision))
     )
 
 
@@ -196,9 +208,7 @@ def finished_another_way(event: Event, denied: Denial) -> bool:
     if denied.operation is None or predicate(event) != "satisfied":
         return False
     other_way = any(
-        allows(decision)
-        and decision is not denied.decision
-        and is_later(event, decision, denied.moment)
+        allows_later(event, denied, decision)
         and decision["operation_id"] not in (None, denied.operation)
         and returned_ok(event, decision["operation_id"])
         for decision in event["policy_decisions"]
@@ -213,16 +223,21 @@ def stands(event: Event, denied: Denial) -> bool:
 
 
 def standing_denials(event: Event) -> list[Denial]:
-    """Those that were not lifted, the first one first."""
+    """Those that were not lifted, the earliest first."""
     standing = [found for found in recorded_denials(event) + unrecorded_filter(event) if stands(event, found)]
     return sorted(standing, key=earliest)
 
 
-def earliest(denied: Denial) -> tuple[Any, ...]:
-    """Dated before undated, then by decision. The text does not order further: recorded, a denial before an answer."""
-    decision = denied.decision or {"decision_id": None, "policy_id": None}
-    ids = (denied.decision is None, decision["decision_id"] or "", decision["policy_id"] or "")
-    return denied.moment is None, denied.moment or 0, *ids, denied.reason == "approver_denied", denied.reason
+def earliest(denied: Denial) -> tuple[bool, int, bool, str]:
+    """Dated before undated, then by decision; a filter that recorded none comes last."""
+    recorded = denied.decision or {"decision_id": None}
+    return denied.moment is None, denied.moment or 0, denied.decision is None, recorded["decision_id"] or ""
+
+
+def denial_reasons(event: Event) -> list[str]:
+    """The reason of the earliest; several, in order, where the text does not say which of them is earlier."""
+    denials = standing_denials(event)
+    return sorted({denied.reason for denied in denials if earliest(denied) == earliest(denials[0])})
 
 
 def approval_is_required(decision: Record) -> bool:
@@ -260,18 +275,15 @@ def own_grant_holds(event: Event, decision: Record, operation: str | None, momen
     )
 
 
-def later_grant_holds(
-    event: Event, decision: Record, later: Record, operation: str | None, moment: int | None
-) -> bool:
+def later_grant_holds(event: Event, decision: Record, later: Record, operation: str | None, moment: int | None) -> bool:
     """The grant as a decision of its own: an approver allows, or the approval of that later decision is granted."""
-    if later["source"] != "approver" or not is_later(event, later, decision["decided_at"]):
+    if not is_from_approver(event, later) or not is_later(event, later, decision["decided_at"]):
         return False
     approval = approval_of(later)
     if approval.get("state") not in (None, "none"):
         return own_grant_holds(event, later, operation, moment)
-    by_agent = approval.get("approver") == event["agent_id"]
     in_time = holds_at(moment, later["decided_at"], approval.get("expires_at"))
-    return allows(later) and not by_agent and is_for(decision, later["operation_id"], operation) and in_time
+    return allows(later) and is_for(decision, later["operation_id"], operation) and in_time
 
 
 def granted_at(event: Event, decision: Record, operation: str | None, moment: int | None) -> bool:
@@ -379,7 +391,8 @@ def key_of(call: Record) -> object:
 def own_keys(event: Event, operation: str) -> set[object]:
     """The key that a confirmation or compensation speaks of; empty when that cannot be told."""
     calls = writes_of(event, operation)
-    keys = {key_of(call) for call in calls if outcome(call) == "ok"} or {key_of(call) for call in calls}
+    unproven = {key_of(call) for call in calls if not proves_nothing_happened(call)}
+    keys = {key_of(call) for call in calls if outcome(call) == "ok"} or unproven
     return keys if len(keys) == 1 else set()
 
 
@@ -404,7 +417,15 @@ def is_ambiguous_ack(event: Event, ack: Record) -> bool:
     if (ack["ack"] or "unknown") not in ("accepted", "unknown"):
         return False
     settled = any(counts_as_settled(event, entry) for entry in entries_of(event, ack["operation_id"]))
-    return not settled and all(outcome(call) != "ok" for call in writes_of(event, ack["operation_id"]))
+    return not settled and all(outcome(call) != "ok" for call in attempts_of(event, ack["operation_id"]))
+
+
+def attempts_of(event: Event, operation: str) -> list[Record]:
+    """The attempts that answer for an operation: its writes; its reads where nothing speaks of a mutation."""
+    if entries_of(event, operation):
+        return writes_of(event, operation)
+    calls = [call for call in event["tool_calls"] if call["operation_id"] == operation]
+    return writes_of(event, operation) or calls
 
 
 def ambiguous_operations(event: Event) -> set[str]:
@@ -448,11 +469,12 @@ def duplicate_operations(event: Event) -> set[str]:
 
 
 def effect_moments(event: Event, operation: str) -> list[int | None]:
-    """When the effects of an operation started; an effect that only the ledger knows is undated."""
-    calls = writes_of(event, operation)
-    unclear = [call for call in calls if outcome(call) in UNCLEAR and not proves_nothing_happened(call)]
-    started = [call["started_at"] for call in calls if outcome(call) == "ok"]
-    return started or [call["started_at"] for call in unclear] or [None]
+    """When the attempts started that took or may have taken effect; what only the ledger knows is undated."""
+    return [
+        call["started_at"]
+        for call in writes_of(event, operation)
+        if outcome(call) == "ok" or (outcome(call) in UNCLEAR and not proves_nothing_happened(call))
+    ] or [None]
 
 
 def lacks_approval(event: Event, decision: Record, operation: str, moment: int | None) -> bool:
@@ -661,17 +683,17 @@ def ready(event: Event) -> list[Record]:
     return found if served else []
 
 
-def handed_over(event: Event) -> str | None:
-    """The reason of the fallback that answers, if one does: applied before ready, then by id."""
+def fallback_reasons(event: Event) -> list[str]:
+    """The reason of the fallback that answers, applied before ready, then by id; several where ids are the same."""
+    applied = eligible(event, applied=True)
+    candidates = applied or ready(event)
+    failures = any_failure(event) if applied else required_failures(event) + failures_of_the_run(event)
+    first = min((name_of(fallback) for fallback in candidates), default="")
+    return sorted({first_reason(fallback, failures) for fallback in candidates if name_of(fallback) == first})
 
-    def by_id(fallbacks: list[Record]) -> list[Record]:
-        return sorted(fallbacks, key=lambda fallback: fallback["fallback_id"] or "")
 
-    for fallback in by_id(eligible(event, applied=True)):
-        return first_reason(fallback, any_failure(event))
-    for fallback in by_id(ready(event)):
-        return first_reason(fallback, required_failures(event) + failures_of_the_run(event))
-    return None
+def name_of(fallback: Record) -> str:
+    return fallback["fallback_id"] or ""
 
 
 def first_reason(fallback: Record, failures: list[Failure]) -> str:
@@ -693,7 +715,7 @@ def omissions(event: Event) -> list[Record]:
 
 
 def may_change_result(component: Record) -> bool:
-    return component["can_change_result"] != "no"
+    return bool(component["can_change_result"] != "no")
 
 
 def omission_may_change(event: Event) -> bool:
@@ -742,7 +764,7 @@ def was_executed(call: Record) -> bool:
 
 
 def paths(event: Event) -> list[list[Record]]:
-    """The attempts of each operation. The text is silent on a read beside a write: neither is an attempt of the other."""
+    """The attempts of each operation; a read is no attempt of a write (the text is silent)."""
     calls = event["tool_calls"]
     keys = sorted({(call["operation_id"], is_write(call)) for call in calls})
     return [[call for call in calls if (call["operation_id"], is_write(call)) == key] for key in keys]
@@ -786,7 +808,7 @@ def decimal(value: float) -> Decimal:
 
 def has_fallen(earlier: Iterable[float | None], last: float) -> bool:
     values = [decimal(value) for value in earlier if value is not None]
-    return len(values) >= 2 and sum(values) / len(values) - decimal(last) > Decimal("0.2")
+    return len(values) >= 2 and sum(values, Decimal(0)) / len(values) - decimal(last) > Decimal("0.2")
 
 
 def low_confidence(event: Event) -> str | None:
@@ -799,7 +821,9 @@ def low_confidence(event: Event) -> str | None:
         return "confidence_below_floor"
     if confidence is not None and has_fallen([step["confidence_after"] for step in earlier[-3:]], confidence):
         return "confidence_declining"
-    return "result_confidence_low" if any(decimal(score) < Decimal("0.3") for score in last["checks"].values()) else None
+    return (
+        "result_confidence_low" if any(decimal(score) < Decimal("0.3") for score in last["checks"].values()) else None
+    )
 
 
 def person_took_over(event: Event) -> bool:
@@ -816,7 +840,7 @@ def budget_exhausted(event: Event) -> bool:
 
 def empty_response(event: Event) -> bool:
     silent = block(event, "model").get("output_tokens") == 0
-    return silent and not event["tool_calls"] and stop_class(event) != "error"
+    return bool(silent) and not event["tool_calls"] and stop_class(event) != "error"
 
 
 # ---- section 4, the table -----------------------------------------------------------------------------------------
@@ -855,15 +879,17 @@ def premature_completion(event: Event) -> str | None:
     return {"unsatisfied": "premature_completion", "unverifiable": "completion_unverifiable"}.get(predicate(event))
 
 
-def partial_reason(event: Event) -> str:
-    first = min(omissions(event), key=lambda component: component["name"] or "")
-    return first["reason_code"] or "partial"
+def partial_reasons(event: Event) -> list[str]:
+    """The reason of the first omitted component by name; several where names are the same."""
+    omitted = omissions(event)
+    first = min((component["name"] or "" for component in omitted), default="")
+    return sorted({item["reason_code"] or "partial" for item in omitted if (item["name"] or "") == first})
 
 
 def row(event: Event) -> tuple[str, str, str]:  # noqa: C901, PLR0911, PLR0912 - the table, a row each, is the point
     """The first row of the table that holds: kind, row id, reason code."""
-    if denials := standing_denials(event):
-        return "refusal", "blocking_denial", denials[0].reason
+    if reasons := denial_reasons(event):
+        return "refusal", "blocking_denial", reasons[0]
     if fence_crossings(event):
         return _queue("fence_violation")
     if unprotected_ambiguity(event):
@@ -892,12 +918,12 @@ def row(event: Event) -> tuple[str, str, str]:  # noqa: C901, PLR0911, PLR0912 -
         return "completed", "completion_verified", "completion_verified"
     if ineligible_fallback_applied(event):
         return _queue("ineligible_fallback_applied")
-    if failure := handed_over(event):
-        return "fallback", "fallback", failure
+    if reasons := fallback_reasons(event):
+        return "fallback", "fallback", reasons[0]
     if doubt := low_confidence(event):
         return _queue("low_confidence", doubt)
     if safe_partial(event):
-        return "partial", "partial", partial_reason(event)
+        return "partial", "partial", partial_reasons(event)[0]
     if omission_may_change(event):
         return _queue("omission_may_change_result")
     if budget_exhausted(event):
@@ -971,7 +997,7 @@ def possible(event: Event) -> set[str]:
         return kinds
     if may_complete(event):
         kinds.add("completed")
-    if handed_over(event) and not unsupported_decision(event):
+    if fallback_reasons(event) and not unsupported_decision(event):
         kinds.add("fallback")
     if safe_partial(event) and not low_confidence(event):
         kinds.add("partial")
@@ -985,3 +1011,11 @@ def specify(event: Event) -> Answer:
     allowed = possible(event)
     prohibited = tuple(name for name in KINDS if name not in allowed)
     return Answer(kind, rule_id, reason, prohibited, obligations(event))
+
+
+def fair_reasons(event: Event) -> tuple[str, ...]:
+    """Every reason code that is right: more than one where the text does not order what is equally first."""
+    event = with_names(event)
+    kind, _, reason = row(event)
+    open_order = {"refusal": denial_reasons, "fallback": fallback_reasons, "partial": partial_reasons}
+    return tuple(open_order[kind](event)) if kind in open_order else (reason,)
