@@ -18,11 +18,12 @@ FACTS: tuple[Fact, ...] = (STANDING_DENIAL, UNAPPROVED_EFFECT, APPROVAL_NEEDED, 
 POST_DENIAL_ACTIVITY = Finding("post_denial_activity", "a call was executed after the denial")
 FINDINGS: tuple[Finding, ...] = (POST_DENIAL_ACTIVITY,)
 
-_REASON_BY_SOURCE = {
+REASON_BY_SOURCE = {
     "validator": "invalid_request",
     "provider_filter": "content_filter",
     "approver": "approver_denied",
 }
+"""Reason of a denial that carries no code of its own, by the source of the decision."""
 _NOT_EXECUTED = frozenset({"not_executed", "denied", "circuit_open"})
 
 
@@ -151,11 +152,13 @@ class Policy:
         return [Grant(operation_id, approval["resolved_at"], approval["expires_at"])]
 
     def _grants_for(self, requirement: Event) -> list[Grant]:
+        """Grants that answer a requirement: of its operation, or where it is about the whole request, any."""
         grants = self._own_grants(requirement)
         for decision in self._decisions:
             if decision is not requirement and self._is_later(decision["decided_at"], requirement["decided_at"]):
                 grants += self._approver_grants(decision)
-        return grants
+        needed = requirement["operation_id"]
+        return grants if needed is None else [grant for grant in grants if grant.operation_id == needed]
 
     def _approver_grants(self, decision: Event) -> list[Grant]:
         """The grant that an allowing decision of an approver is."""
@@ -193,7 +196,7 @@ class Policy:
         denied = approval and approval["state"] == "denied"
         if denied and approval["operation_id"] in (None, decision["operation_id"]):
             return True
-        whole = (g for g in grants if g.operation_id in (None, decision["operation_id"]))
+        whole = (g for g in grants if g.operation_id == decision["operation_id"])
         return (bool(covered) and not lacking) or (not covered and any(g.holds_at(self.occurred_at) for g in whole))
 
     # --- decisions that could not be made, and what was allowed
@@ -236,7 +239,7 @@ def _denials_of(decision: Event) -> list[Denial]:
     found = []
     decision_id, policy_id = decision["decision_id"] or "", decision["policy_id"]
     if decision["effect"] == "deny":
-        reason = decision["reason_code"] or _REASON_BY_SOURCE.get(decision["source"])
+        reason = decision["reason_code"] or REASON_BY_SOURCE.get(decision["source"])
         found.append(Denial(decision_id, policy_id, decision["operation_id"], decision["decided_at"], reason, decision))
     approval = decision["approval"]
     if approval and approval["state"] == "denied":
