@@ -1,0 +1,392 @@
+"""Pages of ``docs/reference`` that repeat what the code says: verbs, settings, schemas, sources, table, store.
+
+:mod:`offramp.reference` writes them together with its lists of codes. A page is added as one function and one line in
+:data:`PAGES`.
+"""
+
+import json
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from inspect import getdoc
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, get_args
+
+import typer
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+
+from classifier.decide import REASON_OF_FAILURE, TABLE_VIOLATES_INVARIANT
+from classifier.table import Row, Table, default_text, load
+from offramp import errors
+from offramp.config import PREFIX, Settings
+from offramp.main import app
+from schemas.contract import INCOMING, PUBLISHED
+from schemas.json_schema import json_schema
+from sinks.store import Store, open_store
+from sources.registry import adapters
+
+_NOTE = "<!-- Written by `make docs` from the code; change the code. -->"
+_COLUMNS = """
+    SELECT table, name, type, comment FROM system.columns
+    WHERE database = currentDatabase() AND default_kind = '' ORDER BY table, position
+"""
+_TABLES = "SELECT name, comment, as_select FROM system.tables WHERE database = currentDatabase() ORDER BY name"
+_READS = re.compile(r"\bFROM (?:\w+\.)?(\w+)")
+_TYPE_WIDTH = 60
+
+
+def write(folder: Path) -> list[Path]:
+    """Write all pages into a folder that exists; returns what was written."""
+    pages = {folder / name: f"{_NOTE}\n\n{page()}" for name, page in PAGES.items()}
+    for path, text in pages.items():
+        path.write_text(text, "utf-8")
+    return list(pages)
+
+
+# --- markdown
+
+
+def _page(title: str, *parts: str) -> str:
+    return "\n\n".join([f"# {title}", *(part for part in parts if part)]) + "\n"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+# --- the command line
+
+
+def _cli() -> str:
+    root: Any = typer.main.get_command(app)
+    statuses = "Exit statuses: see [exit-statuses.md](exit-statuses.md). Every verb has `--help`."
+    return _page("Command line", root.help, statuses, *_verbs(root, "offramp"))
+
+
+def _verbs(group: Any, path: str) -> Iterator[str]:
+    for name, command in sorted(group.commands.items()):
+        if hasattr(command, "commands"):
+            yield from _verbs(command, f"{path} {name}")
+        else:
+            yield from _verb(command, f"{path} {name}")
+
+
+def _verb(command: Any, path: str) -> Iterator[str]:
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    options = [each for each in command.params if each.param_type_name == "option"]
+    yield f"## {path}"
+    yield _code(" ".join([path, *map(_placeholder, arguments), *(["[OPTIONS]"] if options else [])]))
+    yield command.help or ""
+    if arguments:
+        yield _table(("argument", "meaning"), [(_code(_placeholder(each)), each.help or "") for each in arguments])
+    if options:
+        rows = [(_code(_spelling(each)), _default(each), each.help or "") for each in options]
+        yield _table(("option", "default", "meaning"), rows)
+
+
+def _placeholder(argument: Any) -> str:
+    name: str = argument.metavar or argument.name.upper()
+    return name if argument.required or name.startswith("[") else f"[{name}]"
+
+
+def _spelling(option: Any) -> str:
+    names = ", ".join((*option.opts, *option.secondary_opts))
+    return names if option.is_flag else f"{names} {_value(option)}"
+
+
+def _value(option: Any) -> str:
+    kind = option.type_descriptor.annotation
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return "|".join(str(each.value) for each in kind)
+    return option.metavar or ("N" if kind in (int, float) else option.name.upper())
+
+
+def _default(option: Any) -> str:
+    shown = option.show_default if isinstance(option.show_default, str) else option.default
+    if shown is None or shown is False:
+        return ""
+    return str(shown.value if isinstance(shown, Enum) else shown)
+
+
+def _exit_statuses() -> str:
+    kinds = (errors.CheckFailedError, errors.ConfigurationError, errors.CouldNotCheckError)
+    rows = [("0", "Ok.")] + [(str(kind.status), getdoc(kind) or "") for kind in kinds]
+    return _page("Exit statuses", _table(("status", "meaning"), rows), _STATUS_NOTES)
+
+
+_STATUS_NOTES = """\
+The same for every verb. An error is one sentence on stderr: the place, the reason, what to do next. Data goes to stdout
+and nothing else does.
+
+- 1: the work is done, and something in it was not as it should be: messages that are no valid records, a ledger that
+  does not close, a table with problems, an event that is not there. What was valid is stored all the same.
+- 2: nothing was begun.
+- 3: nobody knows. Run the command again later. What was stored before it ended stays, and running it again changes
+  nothing that is stored."""
+
+
+# --- configuration
+
+
+def _configuration() -> str:
+    sections = [
+        f"## [{name}]\n\n{getdoc(field.annotation)}\n\n{_settings(name, field.annotation)}"
+        for name, field in Settings.model_fields.items()
+    ]
+    return _page("Configuration", _CONFIGURATION_NOTES, *sections)
+
+
+def _settings(section: str, model: Any) -> str:
+    rows = [
+        (_code(key), _setting_default(field), _variables(section, key, field), field.description or "")
+        for key, field in model.model_fields.items()
+    ]
+    return _table(("key", "default", "environment", "meaning"), rows)
+
+
+def _setting_default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True, validated_data={})
+    return "" if value is None else _code(str(value))
+
+
+def _variables(section: str, key: str, field: FieldInfo) -> str:
+    name = f"{PREFIX}{section}__{key}".upper()
+    return f"`{name}`, `{name}_FILE`" if SecretStr in get_args(field.annotation) else _code(name)
+
+
+_CONFIGURATION_NOTES = """\
+Three layers, the later one wins: one TOML file (`offramp.toml` in the current directory, or `--config FILE`), then the
+environment, then flags. An unknown key is an error, in the file and in the environment. A list in the environment is
+written with commas. A secret may be given as the path of a file that holds it, by the variable that ends in `_FILE`.
+How to use it: [configure](../how-to/configure.md)."""
+
+
+# --- the store
+
+
+def _tables() -> str:
+    with tempfile.TemporaryDirectory(prefix="offramp-") as directory:
+        store = open_store(
+            Path(directory, "store"), holder="reference", lock_timeout_s=0, now=lambda: 0, wait=time.sleep
+        )
+        with store as opened:
+            opened.migrate()
+            tables, columns = _rows(opened, _TABLES), _rows(opened, _COLUMNS)
+    origins = {row["name"]: _READS.findall(row["as_select"])[-1] for row in tables if row["as_select"]}
+    described = [(row["name"], row["comment"], _columns_of(row["name"], columns, origins)) for row in tables]
+    views = [each for each in described if each[0] in origins]
+    rest = [each for each in described if each[0] not in origins]
+    return _page("Tables and views", _TABLE_NOTES, "## Views", *_described(views), "## Tables", *_described(rest))
+
+
+def _rows(store: Store, sql: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in store.query(sql).splitlines()]
+
+
+def _columns_of(table: str, columns: list[dict[str, Any]], origins: Mapping[str, str]) -> str:
+    """The columns of a table. Those of a view have no comments; what they mean is said by the table it reads."""
+    origin = table
+    while origin in origins:
+        origin = origins[origin]
+    meaning = {row["name"]: row["comment"] for row in columns if row["table"] == origin}
+    rows = [
+        (_code(row["name"]), _code(_short(row["type"])), meaning.get(row["name"], ""))
+        for row in columns
+        if row["table"] == table
+    ]
+    return _table(("column", "type", "meaning"), rows)
+
+
+def _short(kind: str) -> str:
+    """A type that fits a table: the fields of a nested one are those of the contract, see schemas.md."""
+    return kind if len(kind) <= _TYPE_WIDTH else f"{kind[: kind.index('(')]}(...)"
+
+
+def _described(tables: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    for name, comment, columns in tables:
+        yield f"### {name}\n\n{comment}.\n\n{columns}"
+
+
+_TABLE_NOTES = """\
+Read the views: each shows every record once, whatever was inserted twice. The tables behind them are here for whoever
+has to repair something. Instants are UTC with microseconds. Where a column has no meaning here, its name is the field
+of the contract, see [schemas.md](schemas.md), or a count. Recipes:
+[query the store](../how-to/query-the-store.md)."""
+
+
+# --- contracts
+
+
+def _schemas() -> str:
+    files = [
+        (_code(name), _code(f"{name}.avsc"), _code(f"{name}.schema.json"), "in" if _is_incoming(name) else "out")
+        for name in PUBLISHED
+    ]
+    records = [part for name, model in PUBLISHED.items() for part in _record_parts(name, json_schema(name, model))]
+    listing = _table(("name", "Avro", "JSON Schema", "direction"), files)
+    return _page("Schemas", _SCHEMA_NOTES, listing, _FRAMING, "## Fields", *dict.fromkeys(records))
+
+
+def _is_incoming(name: str) -> bool:
+    return name.replace("-", "_") in INCOMING
+
+
+def _record_parts(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
+    """The record itself, then what is nested in it."""
+    for title, record in ((name, schema), *schema.get("$defs", {}).items()):
+        if "properties" in record:
+            yield f"### {title}\n\n{record.get('description', '')}\n\n{_fields(record)}"
+
+
+def _fields(record: Mapping[str, Any]) -> str:
+    required = set(record.get("required", ()))
+    rows = [
+        (_code(name), _kind(field) + (", required" if name in required else ""), field.get("description", ""))
+        for name, field in record["properties"].items()
+    ]
+    return _table(("field", "type", "meaning"), rows)
+
+
+def _kind(field: Mapping[str, Any]) -> str:
+    """A type in words: symbols of an enumeration, `list of`, `map of`, name of a nested record."""
+    match field:
+        case {"$ref": reference}:
+            return str(reference).rpartition("/")[2]
+        case {"const": value}:
+            return _code(str(value))
+        case {"enum": symbols}:
+            return " ".join(map(_code, symbols))
+        case {"anyOf": branches}:
+            return " or ".join(_kind(each) for each in branches if each.get("type") != "null")
+        case {"items": inner}:
+            return f"list of {_kind(inner)}"
+        case {"additionalProperties": dict(inner)}:
+            return f"map of {_kind(inner)}"
+    return str(field.get("format") or field.get("type") or "any")
+
+
+_SCHEMA_NOTES = """\
+The contract as files, in the installed package under `schemas/published/` and by
+`offramp schema NAME --as avro|json-schema`. Producers need nothing else of this project, in any language. They are
+generated from the models in `schemas/`; a test fails when they differ."""
+
+_FRAMING = """\
+## Framing
+
+The first bytes of a message decide how it is read.
+
+| first bytes | form |
+| --- | --- |
+| `{`, after optional blanks | JSON |
+| `C3 01`, then 8 bytes CRC-64-AVRO of the writer's schema, little-endian | Avro, single-object encoding |
+| `00`, then 4 bytes schema id, big-endian | Avro, Confluent frame; the id is a registry's |
+| anything else | `bad_framing` |
+
+A file is JSON Lines, a JSON array, pretty-printed JSON texts or an Avro container, each also as gzip or Zstandard. The
+content decides, never the name. A body must be consumed to its last byte. In Avro an instant is a `long` with logical
+type `timestamp-micros`; in JSON it is ISO 8601 with an offset.
+
+## Compatibility
+
+- Within version 1 a change is published only if old and new readers and writers can all be mixed.
+- No field is ever removed or renamed, not even an optional one: its evidence would silently become absence.
+- No enumeration loses a symbol or changes its default. Every enumeration has a default symbol, and a symbol that a
+  reader does not know becomes it. No default is a good outcome.
+- A field that the contract does not know is kept as JSON text in `extensions`.
+- Every version that was ever published stays in `schemas/published/history/`, and is still read."""
+
+
+# --- sources
+
+
+def _sources() -> str:
+    parts = [
+        f"## {each.name}\n\n{each.title[:1].upper()}{each.title[1:]}.\n\nCannot tell:\n\n"
+        + "\n".join(f"- {what.rstrip('.')}" for what in each.cannot_tell)
+        for each in adapters()
+    ]
+    return _page("Sources", _SOURCE_NOTES, *parts)
+
+
+_SOURCE_NOTES = """\
+Formats that `offramp import` reads. Each reads machine-readable fields only; what a format says in words alone stays
+unknown. What it leaves unknown is listed, since that is what its runs cannot be credited for. How to use one and how to
+add one: [import runs](../how-to/import-runs.md)."""
+
+
+# --- the decision table
+
+
+def _decision_table() -> str:
+    table = load(default_text())
+    rows = [_row(number, row, table) for number, row in enumerate(table.file.rows, start=1)]
+    return _page(
+        "The default decision table",
+        f"Table `{table.file.id}`, version `{table.file.version}`, digest `{table.digest}`.",
+        _DECISION_NOTES,
+        _table(("#", "row", "holds when", "exit", "reason codes", "queue"), rows),
+        "## Queues",
+        _table(("queue", "owner", "hours", "allowed decisions"), _queues(table)),
+        "## Thresholds and switches",
+        _table(("name", "value"), _numbers(table)),
+    )
+
+
+def _row(number: int, row: Row, table: Table) -> tuple[str, ...]:
+    switched = table.file.switches.get(row.exit.removeprefix("switches."))
+    shown = f"{switched} (`{row.exit}`)" if switched else row.exit
+    shown += ", verified" if row.verified else ""
+    return str(number), _code(row.id), " ".join(row.when.split()), shown, _reasons(row), row.queue or ""
+
+
+def _reasons(row: Row) -> str:
+    codes = [_code(each.code) for each in row.reasons]
+    if row.reason_from == "failure":
+        codes += [_code(code) for code in REASON_OF_FAILURE.values()]
+    elif row.reason_from:
+        codes.append(f"that of the {row.reason_from}")
+    return ", ".join([*codes, _code(row.reason or row.id)])
+
+
+def _queues(table: Table) -> Iterator[tuple[str, ...]]:
+    for name, queue in table.file.queues.items():
+        yield _code(name), queue.owner, f"{queue.deadline_hours:g}", ", ".join(map(_code, queue.allowed_decisions))
+
+
+def _numbers(table: Table) -> list[tuple[str, str]]:
+    values = {**table.file.thresholds.model_dump(), **table.file.switches}
+    return [(_code(name), str(value)) for name, value in values.items()]
+
+
+_DECISION_NOTES = f"""\
+Rows are tried from the top; the first that holds decides. Where several reason codes stand, the first that applies is
+given. The facts are explained in [facts.md](facts.md), the codes in [reasons.md](reasons.md). A table of your own that
+chooses a kind which an invariant rules out gets the safe exit instead, with reason `{TABLE_VIOLATES_INVARIANT}`. How to
+write one: [write a decision table](../how-to/write-a-decision-table.md)."""
+
+
+PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
+    {
+        "cli.md": _cli,
+        "configuration.md": _configuration,
+        "decision-table.md": _decision_table,
+        "exit-statuses.md": _exit_statuses,
+        "schemas.md": _schemas,
+        "sources.md": _sources,
+        "tables.md": _tables,
+    }
+)
+"""Every page by its file name."""
