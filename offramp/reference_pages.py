@@ -263,19 +263,21 @@ def _fields(record: Mapping[str, Any]) -> str:
 def _kind(field: Mapping[str, Any]) -> str:
     """A type in words: symbols of an enumeration, `list of`, `map of`, name of a nested record."""
     match field:
-        case {"$ref": reference}:
-            return str(reference).rpartition("/")[2]
+        case {"$ref": name}:
+            kind = str(name).rpartition("/")[2]
         case {"const": value}:
-            return _code(str(value))
+            kind = _code(str(value))
         case {"enum": symbols}:
-            return " ".join(map(_code, symbols))
-        case {"anyOf": branches}:
-            return " or ".join(_kind(each) for each in branches if each.get("type") != "null")
+            kind = " ".join(map(_code, symbols))
+        case {"anyOf": branches} | {"oneOf": branches}:
+            kind = " or ".join(_kind(each) for each in branches if each.get("type") != "null")
         case {"items": inner}:
-            return f"list of {_kind(inner)}"
+            kind = f"list of {_kind(inner)}"
         case {"additionalProperties": dict(inner)}:
-            return f"map of {_kind(inner)}"
-    return str(field.get("format") or field.get("type") or "any")
+            kind = f"map of {_kind(inner)}"
+        case _:
+            kind = str(field.get("format") or field.get("type") or "any")
+    return kind
 
 
 _SCHEMA_NOTES = """\
