@@ -211,7 +211,7 @@ GRANTED = [
     _row("expired at the instant at which the write starts", False, **_approved(**_GRANT, expires_at=at(-10))),
     _row("expired after the write started", True, **_approved(**_GRANT, expires_at=at(-5))),
     _row("granted in a later decision of an approver", True, **_by_approver(_approver(-30, "op-1"))),
-    _row("granted by an approver for the request", True, **_by_approver(_approver(-30))),
+    _row("granted by an approver for the request, which is not this operation", False, **_by_approver(_approver(-30))),
     _row("granted by an approver for another operation", False, **_by_approver(_approver(-30, "op-2"))),
     _row("granted by an approver before it was asked for", False, **_by_approver(_approver(-61, "op-1"))),
     _row("granted by an approver at no known time", False, **_by_approver(_approver(None, "op-1"))),

@@ -44,8 +44,8 @@ def _bytes(event: Event, *without: str) -> str:
 
 @cache
 def _sample() -> tuple[tuple[Event, dict[str, Any]], ...]:
-    """20 000 events and their classifications; the tests that share them only read."""
-    return tuple((event, _classify(event)) for event in _events(20_000, seed=11))
+    """10 000 events and their classifications; the tests that share them only read."""
+    return tuple((event, _classify(event)) for event in _events(10_000, seed=11))
 
 
 # --- what changes nothing
