@@ -1,0 +1,57 @@
+"""Runs commands one after another in a process of its own, so that each may open a store and start-up is paid once.
+
+Reads one request a line (argv, standard input, and module attributes to set meanwhile) and answers with one line.
+"""
+
+import base64
+import contextlib
+import io
+import json
+import sys
+from importlib import import_module
+from unittest import mock
+
+from offramp.main import main
+
+
+class _Bytes(io.TextIOWrapper):
+    """Text stream whose bytes stay readable."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
+
+    def taken(self) -> str:
+        buffer = self.buffer
+        assert isinstance(buffer, io.BytesIO)
+        return base64.b64encode(buffer.getvalue()).decode()
+
+
+def _perform(argv: list[str], stdin: bytes, patches: dict[str, object]) -> dict[str, object]:
+    out, err = _Bytes(), _Bytes()
+    with contextlib.ExitStack() as stack:
+        for name, value in patches.items():
+            module, _, attribute = name.rpartition(".")
+            stack.enter_context(mock.patch.object(import_module(module), attribute, value))
+        stack.enter_context(mock.patch.object(sys, "argv", ["offramp", *argv]))
+        stack.enter_context(mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin))))
+        stack.enter_context(contextlib.redirect_stdout(out))
+        stack.enter_context(contextlib.redirect_stderr(err))
+        status = _status_of_main()
+    return {"status": status, "out": out.taken(), "err": err.taken()}
+
+
+def _status_of_main() -> object:
+    try:
+        main()
+    except SystemExit as end:
+        return end.code or 0
+    return 0
+
+
+if __name__ == "__main__":
+    answers = sys.stdout
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer = _perform(request["argv"], base64.b64decode(request["stdin"]), request["patches"])
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
