@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import typer
 
@@ -29,7 +29,7 @@ def say(text: str) -> None:
 
 
 def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table on stdout. ``columns`` are names with ``left`` or ``right``."""
+    """Print a table on stdout. ``columns`` are names with ``left``, ``right``, or ``code``: left, never folded."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -37,7 +37,8 @@ def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequenc
 
     view = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name, justify in columns:
-        view.add_column(name, justify="right" if justify == "right" else "left", overflow="fold")
+        side: Literal["left", "right"] = "right" if justify == "right" else "left"
+        view.add_column(name, justify=side, overflow="fold", no_wrap=justify == "code")
     for row in rows:
         # As text objects, since rich would read square brackets in a string as markup.
         view.add_row(*(Text(f"{cell:,}" if type(cell) is int else plain(str(cell))) for cell in row))

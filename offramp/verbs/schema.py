@@ -96,7 +96,8 @@ def _print_listing(listing: "Listing", output: Format) -> None:
     if output is Format.JSON:
         _print_json([dict(zip(listing.columns, line, strict=True)) for line in listing.lines])
     else:
-        console.table(listing.title, [(column, "left") for column in listing.columns], listing.lines)
+        first, *rest = listing.columns
+        console.table(listing.title, [(first, "code"), *((column, "left") for column in rest)], listing.lines)
 
 
 def _print_json(value: Any) -> None:
