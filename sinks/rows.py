@@ -8,6 +8,7 @@ travel as ``timestamp[us, UTC]``, so that no host time zone can shift them.
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import accumulate, chain
+from struct import Struct
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +18,12 @@ from schemas.companions import COMPANIONS
 from sinks.columns import INSTANT, arrow_fields
 
 _json = msgspec.json.Encoder()
+# Source: Arrow columnar format, encapsulated message format.
+_CONTINUES = 0xFFFFFFFF
+_MESSAGE_HEAD = Struct("<Ii")
+_END = _MESSAGE_HEAD.pack(_CONTINUES, 0)
+# Two microseconds per event to compress, which come back twice: a stream is copied five times on its way to the engine.
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
 class Disposition(StrEnum):
@@ -45,7 +52,8 @@ class Position(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """A terminal event to store: the dict, its canonical JSON text, both digests, its position, and when."""
+    """A terminal event to store: its :func:`flat_fields`, its canonical JSON text, both digests, its position, and
+    when."""
 
     event: Mapping[str, Any]
     text: bytes
@@ -56,7 +64,7 @@ class EventRow(NamedTuple):
 
 
 class ClassificationRow(NamedTuple):
-    """A classification to store: the contract's dict, the event's dict, and what the contract leaves out.
+    """A classification to store: the contract's dict, the event's flat fields, and what the contract leaves out.
 
     ``packet_completeness`` is None where no review packet was opened; ``unproven`` says that the table's invariants
     were not proved when it decided.
@@ -211,12 +219,20 @@ SCHEMAS: dict[str, pa.Schema] = {
 """Arrow schema of each table's stream; the names are the table's columns."""
 
 
+_FLAT = ("tenant", "event_id", *_RUN, "occurred_at", "trace_id", "version")
+
+
+def flat_fields(event: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a terminal event that are columns of their own: all that its rows need, besides its text."""
+    return {name: event[name] for name in _FLAT}
+
+
 def encode_events(items: Sequence[EventRow]) -> bytes:
     """Rows of ``terminal_events``."""
     events = [item.event for item in items]
     positions = [item.position for item in items]
     return _stream("terminal_events", {
-        **_columns(events, "tenant", "event_id", *_RUN, "occurred_at", "trace_id", "version"),
+        **_columns(events, *_FLAT),
         "event": [item.text for item in items],
         "content_digest": [item.content_digest for item in items],
         "evidence_digest": [item.evidence_digest for item in items],
@@ -300,7 +316,19 @@ def filter_rows(stream: bytes, keep: Sequence[bool]) -> bytes:
 
 def join_rows(streams: Sequence[bytes]) -> bytes:
     """The rows of several streams of one table, in order, as one stream. Raises IndexError without any stream."""
-    return streams[0] if len(streams) == 1 else _write(pa.concat_tables([_read(stream) for stream in streams]))
+    first, *others = streams
+    rest = (memoryview(stream)[_schema_bytes(stream) : -len(_END)] for stream in others)
+    return b"".join((memoryview(first)[: -len(_END)], *rest, _END)) if others else first
+
+
+def _schema_bytes(stream: bytes) -> int:
+    """Length of the message at the start of a stream, which holds the schema and has no body."""
+    mark: int
+    size: int
+    mark, size = _MESSAGE_HEAD.unpack_from(stream)
+    if mark != _CONTINUES:
+        raise ValueError("not an Arrow IPC stream")
+    return _MESSAGE_HEAD.size + size
 
 
 def slice_rows(stream: bytes, start: int, length: int) -> bytes:
@@ -334,7 +362,7 @@ def _read(stream: bytes) -> pa.Table:
 
 def _write(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
 
