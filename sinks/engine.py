@@ -31,6 +31,8 @@ _SESSION: Mapping[str, Any] = {
     "session_timezone": "UTC",
     # A NULL for a column that has none is an error of that row, never silently the type's default.
     "input_format_null_as_default": 0,
+    # A batch holds each identity once, so looking for copies in it before it is stored finds nothing.
+    "optimize_on_insert": 0,
 }
 # Last, because nothing can be set after it.
 _READ_ONLY: Mapping[str, Any] = {**_SESSION, "max_memory_usage": 1024 * _MB, "readonly": 1}

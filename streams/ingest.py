@@ -21,7 +21,6 @@ from sinks.rows import (
     Disposition,
     LedgerRow,
     TableRow,
-    count_rows,
     encode_conflicts,
     encode_dead_letters,
     encode_ledger,
@@ -219,8 +218,12 @@ class Writer:
     def _store_records(self, kind: str, batch: list[Outcome], rulings: list[list[Ruling]]) -> list[DeadLetterRow]:
         """Store the new records of a type. Returns what the store refused."""
         streams = list(_of_kind(kind, batch, rulings))
-        fresh = [_filtered(stream, [ruling.fresh for ruling in ruled]) for _, stream, ruled in streams]
-        return self._insert_isolating(kind, streams[0][0], join_rows(fresh))
+        fresh = [
+            _filtered(stream, [ruling.fresh for ruling in ruled])
+            for _, stream, ruled in streams
+            if any(ruling.fresh for ruling in ruled)
+        ]
+        return self._insert_isolating(kind, streams[0][0], join_rows(fresh)) if fresh else []
 
     def _store_conflicts(self, batch: list[Outcome], rulings: list[list[Ruling]], recorded: int) -> None:
         """Keep apart what has a known identity and other content, unless the ledger knows that it was done."""
@@ -235,8 +238,6 @@ class Writer:
 
     def _insert_isolating(self, kind: str, table: str, stream: bytes) -> list[DeadLetterRow]:
         """Insert rows; those that the store refuses cost only themselves and become dead letters."""
-        if not count_rows(stream):
-            return []
         try:
             self.sink.insert(table, stream)
         except StoreRejected:
@@ -282,9 +283,9 @@ class Writer:
         events = list(_of_kind(TERMINAL_EVENT, batch, rulings, "exit_classifications"))
         known = [_key(r) for _, _, ruled in events for r in ruled if r.disposition in _HELD and not r.fresh]
         done = self.sink.classified(known, self.table.digest, CLASSIFIER_VERSION) if known else set()
-        streams = [_filtered(stream, [_is_owed(ruling, done) for ruling in ruled]) for _, stream, ruled in events]
-        if streams and count_rows(joined := join_rows(streams)):
-            self.sink.insert("exit_classifications", joined)
+        flagged = [(stream, [_is_owed(ruling, done) for ruling in ruled]) for _, stream, ruled in events]
+        if owed := [_filtered(stream, flags) for stream, flags in flagged if any(flags)]:
+            self.sink.insert("exit_classifications", join_rows(owed))
 
     def _ledger_row(self, ruling: Ruling) -> LedgerRow:
         entry = ruling.entry
