@@ -67,12 +67,20 @@ def start(config: Path | None, **flags: dict[str, Any]) -> Session:
     return Session(resolve(config, os.environ, flags), SystemClock())
 
 
+def read_text(path: Path) -> str:
+    """The text of a file. Raises ConfigurationError if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: no UTF-8 text at byte {error.start}") from None
+
+
 def read_table(path: Path) -> Table:
     """A table file. Raises ConfigurationError that lists everything wrong with it."""
     try:
-        return load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: {error}") from None
+        return load(read_text(path))
     except TableError as error:
         listed = "".join(f"\n  {problem}" for problem in error.problems)
         raise ConfigurationError(f"{path} cannot be used as a decision table:{listed}") from None
