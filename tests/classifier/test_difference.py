@@ -33,8 +33,8 @@ def test_a_table_does_not_differ_from_itself():
         ("repeats = 3", "repeats = 4", "threshold progress_repeats is 4 instead of 3"),
         ('"completed"   #', '"human_queue" #', "switch unverified_completion is human_queue instead of completed"),
         ("deadline_hours = 4", "deadline_hours = 1.5", "queue effects: deadline_hours is 1.5 instead of 4.0"),
-        ('when = "taken_over or', 'when = "truncated or', "row human_takeover: when is truncated or child_run_open "
-          "instead of taken_over or child_run_open"),
+        ('when = "taken_over or', 'when = "truncated or', ("row human_takeover: when is truncated or child_run_open "
+          "instead of taken_over or child_run_open")),
         ("verified = true", "verified = false", "row completion_verified: verified is no instead of yes"),
         ('queue = "policy"', 'queue = "access"', "row policy_unavailable: queue is access instead of policy"),
         ('code = "conf', 'code = "low_conf', "row low_confidence: reasons is "
@@ -64,6 +64,8 @@ def test_queues_that_come_and_go():
     assert found(("[queues.access]", "[queues.doors]"), ('queue = "access"', 'queue = "doors"')) == [
         "row authority_missing: queue is doors instead of access",
         "queue access is gone",
-        "queue doors is new: owner access administrators, deadline_hours 8.0, allowed_decisions grant_access; deny; "
-        "reassign",
+        (
+            "queue doors is new: owner access administrators, deadline_hours 8.0, allowed_decisions grant_access; deny; "
+            "reassign"
+        ),
     ]
