@@ -4,8 +4,6 @@
 :data:`PAGES`.
 """
 
-import json
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,18 +22,13 @@ from classifier.table import Row, Table, default_text, load
 from offramp import errors
 from offramp.config import PREFIX, Settings
 from offramp.main import app
+from offramp.querying import Column, schema, view_comments
 from schemas.contract import INCOMING, PUBLISHED
 from schemas.json_schema import json_schema
-from sinks.store import Store, open_store
+from sinks.store import open_store
 from sources.registry import adapters
 
 _NOTE = "<!-- Written by `make docs` from the code; change the code. -->"
-_COLUMNS = """
-    SELECT table, name, type, comment FROM system.columns
-    WHERE database = currentDatabase() AND default_kind = '' ORDER BY table, position
-"""
-_TABLES = "SELECT name, comment, as_select FROM system.tables WHERE database = currentDatabase() ORDER BY name"
-_READS = re.compile(r"\bFROM (?:\w+\.)?(\w+)")
 _TYPE_WIDTH = 60
 
 
@@ -184,30 +177,14 @@ def _tables() -> str:
         )
         with store as opened:
             opened.migrate()
-            tables, columns = _rows(opened, _TABLES), _rows(opened, _COLUMNS)
-    origins = {row["name"]: _READS.findall(row["as_select"])[-1] for row in tables if row["as_select"]}
-    described = [(row["name"], row["comment"], _columns_of(row["name"], columns, origins)) for row in tables]
-    views = [each for each in described if each[0] in origins]
-    rest = [each for each in described if each[0] not in origins]
-    return _page("Tables and views", _TABLE_NOTES, "## Views", *_described(views), "## Tables", *_described(rest))
+            columns, comments = schema(opened), view_comments(opened)
+    names = dict.fromkeys(column.view for column in columns)
+    return _page("Tables and views", _TABLE_NOTES, *(_view(name, comments[name], columns) for name in names))
 
 
-def _rows(store: Store, sql: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in store.query(sql).splitlines()]
-
-
-def _columns_of(table: str, columns: list[dict[str, Any]], origins: Mapping[str, str]) -> str:
-    """The columns of a table. Those of a view have no comments; what they mean is said by the table it reads."""
-    origin = table
-    while origin in origins:
-        origin = origins[origin]
-    meaning = {row["name"]: row["comment"] for row in columns if row["table"] == origin}
-    rows = [
-        (_code(row["name"]), _code(_short(row["type"])), meaning.get(row["name"], ""))
-        for row in columns
-        if row["table"] == table
-    ]
-    return _table(("column", "type", "meaning"), rows)
+def _view(name: str, comment: str, columns: Sequence[Column]) -> str:
+    rows = [(_code(each.column), _code(_short(each.type)), each.meaning) for each in columns if each.view == name]
+    return f"## {name}\n\n{comment}.\n\n{_table(('column', 'type', 'meaning'), rows)}"
 
 
 def _short(kind: str) -> str:
@@ -215,16 +192,10 @@ def _short(kind: str) -> str:
     return kind if len(kind) <= _TYPE_WIDTH else f"{kind[: kind.index('(')]}(...)"
 
 
-def _described(tables: Iterable[tuple[str, str, str]]) -> Iterator[str]:
-    for name, comment, columns in tables:
-        yield f"### {name}\n\n{comment}.\n\n{columns}"
-
-
 _TABLE_NOTES = """\
-Read the views: each shows every record once, whatever was inserted twice. The tables behind them are here for whoever
-has to repair something. Instants are UTC with microseconds. Where a column has no meaning here, its name is the field
-of the contract, see [schemas.md](schemas.md), or a count. Recipes:
-[query the store](../how-to/query-the-store.md)."""
+What `offramp query` can ask for, also by `offramp query --schema`. Each view shows every record once, whatever was
+inserted twice. Instants are UTC with microseconds. The fields of nested columns are those of the contract, see
+[schemas.md](schemas.md). Recipes: [query the store](../how-to/query-the-store.md)."""
 
 
 # --- contracts
@@ -244,9 +215,9 @@ def _is_incoming(name: str) -> bool:
     return name.replace("-", "_") in INCOMING
 
 
-def _record_parts(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
+def _record_parts(name: str, document: Mapping[str, Any]) -> Iterator[str]:
     """The record itself, then what is nested in it."""
-    for title, record in ((name, schema), *schema.get("$defs", {}).items()):
+    for title, record in ((name, document), *document.get("$defs", {}).items()):
         if "properties" in record:
             yield f"### {title}\n\n{record.get('description', '')}\n\n{_fields(record)}"
 
