@@ -1,6 +1,6 @@
 """Runs commands one after another in a process of its own, so that each may open a store and start-up is paid once.
 
-Reads one request a line (argv, standard input, and module attributes to set meanwhile) and answers with one line.
+Reads one request a line (function, argv, standard input, module attributes to set meanwhile), answers with one line.
 """
 
 import base64
@@ -10,8 +10,6 @@ import json
 import sys
 from importlib import import_module
 from unittest import mock
-
-from offramp.main import main
 
 
 class _Bytes(io.TextIOWrapper):
@@ -26,7 +24,7 @@ class _Bytes(io.TextIOWrapper):
         return base64.b64encode(buffer.getvalue()).decode()
 
 
-def _perform(argv: list[str], stdin: bytes, patches: dict[str, object]) -> dict[str, object]:
+def _perform(entry: str, argv: list[str], stdin: bytes, patches: dict[str, object]) -> dict[str, object]:
     out, err = _Bytes(), _Bytes()
     with contextlib.ExitStack() as stack:
         for name, value in patches.items():
@@ -36,13 +34,14 @@ def _perform(argv: list[str], stdin: bytes, patches: dict[str, object]) -> dict[
         stack.enter_context(mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin))))
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
-        status = _status_of_main()
+        status = _status_of(entry)
     return {"status": status, "out": out.taken(), "err": err.taken()}
 
 
-def _status_of_main() -> object:
+def _status_of(entry: str) -> object:
+    module, _, function = entry.rpartition(".")
     try:
-        main()
+        getattr(import_module(module), function)()
     except SystemExit as end:
         return end.code or 0
     return 0
@@ -52,6 +51,6 @@ if __name__ == "__main__":
     answers = sys.stdout
     for line in sys.stdin:
         request = json.loads(line)
-        answer = _perform(request["argv"], base64.b64decode(request["stdin"]), request["patches"])
+        answer = _perform(request["entry"], request["argv"], base64.b64decode(request["stdin"]), request["patches"])
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

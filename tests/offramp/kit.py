@@ -56,10 +56,13 @@ def _driver() -> "subprocess.Popen[bytes]":
     return process
 
 
-def run(*argv: str | Path, stdin: bytes = b"", patches: dict[str, object] | None = None) -> Done:
+def run(
+    *argv: str | Path, stdin: bytes = b"", patches: dict[str, Any] | None = None, entry: str = "offramp.main.main"
+) -> Done:
     """Run a command in the driver's process; ``patches`` sets attributes of modules meanwhile."""
     process = _driver()
     request = {
+        "entry": entry,
         "argv": [str(each) for each in argv],
         "stdin": base64.b64encode(stdin).decode(),
         "patches": patches or {},
