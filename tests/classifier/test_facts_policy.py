@@ -323,6 +323,7 @@ OWED = [
     _row("another operation is not owed", [], policy_decisions=[_deny(-60, "op-1")], tool_calls=[_ok("op-2")]),
     _row("after a denial of the request", ["compensate"], policy_decisions=[_deny(-60)], tool_calls=[_ok("op-1", -59)]),
     _row("before a denial of the request", [], policy_decisions=[_deny(-60)], tool_calls=[_ok("op-1", -61)]),
+    _row("at the instant of a denial of the request", [], policy_decisions=[_deny(-60)], tool_calls=[_ok("op-1", -60)]),
     _row("undated beside a denial of the request", ["compensate"], policy_decisions=[_deny(-60)], tool_calls=[_ok("op-1", None)]),
     _row("beside an undated denial of the request", ["compensate"], policy_decisions=[_deny(None)], tool_calls=[_ok("op-1", -61)]),
     _row("compensated", [], policy_decisions=[_deny(-60, "op-1")], tool_calls=[_ok("op-1")], side_effects=[_LEDGER | {"status": "compensated"}]),
