@@ -226,18 +226,6 @@ def test_a_switch_cannot_rename_a_kind(kind):
     assert any(kind in problem for problem in problems)
 
 
-NEVER_REACHED = {
-    "it never holds": _changed('when = "fence_violation"', 'when = "not true"'),
-    "it contradicts itself": _changed('when = "fence_violation"', 'when = "fence_violation and not fence_violation"'),
-    "the row before takes all of it": _changed('when = "fence_violation"', 'when = "standing_denial and taken_over"'),
-}
-
-
-@pytest.mark.parametrize("text", NEVER_REACHED.values(), ids=NEVER_REACHED)
-def test_a_row_that_is_never_reached_is_an_error(text):
-    assert any("fence_violation" in problem for problem in _problems(text))
-
-
 # --- the digest
 
 
