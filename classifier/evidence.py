@@ -13,6 +13,7 @@ from classifier.facts import FACTS
 from classifier.fields import FieldAt, Piece, fields_of, pieces_of, reduced
 from classifier.run import Thresholds
 from classifier.view import View
+from schemas.types import to_iso
 
 MOST_CAUSES = 5
 """So many causes of one fact, each enough by itself, are looked for."""
@@ -21,7 +22,7 @@ MOST_PIECES = 64
 
 
 class Evidence(NamedTuple):
-    """A field of an event and its value, None where it is absent."""
+    """A field of an event and its value as the contract's JSON has it; None where it is absent."""
 
     path: Path
     value: Any
@@ -43,7 +44,11 @@ def behind(event: Event, thresholds: Thresholds) -> dict[str, list[Evidence]]:
     for fact in facts:
         search = _Search(fact, whole, thresholds)
         found[fact.name].update(path for cause in search.causes(pieces) for path in search.decisive(cause))
-    return {name: [Evidence(f.path, f.value) for f in fields if f.path in paths] for name, paths in found.items()}
+    return {name: [_evidence(field) for field in fields if field.path in paths] for name, paths in found.items()}
+
+
+def _evidence(field: FieldAt) -> Evidence:
+    return Evidence(field.path, to_iso(field.value) if field.is_instant and field.value is not None else field.value)
 
 
 def _ended(event: Event, field: FieldAt, thresholds: Thresholds, facts: Iterable[Fact]) -> set[str]:
@@ -116,7 +121,7 @@ class _Search:
         """Leave out what can be, in ever smaller slices, but for ``context``; what stands later is kept rather."""
         size = len(part)
         while size:
-            start = 0
+            before, start = part, 0
             while start < len(part):
                 dropped = set(part[start : start + size]) - context
                 fewer = [piece for piece in part if piece not in dropped] if dropped else part
@@ -124,7 +129,8 @@ class _Search:
                     part = fewer
                 else:
                     start += size
-            size //= 2
+            if size > 1 or part is before:
+                size //= 2
         return part
 
 

@@ -15,11 +15,12 @@ _OTHER_TEXT = "\N{SYMBOL FOR NULL}"
 
 
 class FieldAt(NamedTuple):
-    """One field of one event: where it stands, its value, and values of its type that it does not have."""
+    """One field of one event: where it stands, its value, values of its type that it does not have, and its type."""
 
     path: Path
     value: Any
     others: tuple[Any, ...]
+    is_instant: bool
 
 
 class Piece(NamedTuple):
@@ -71,7 +72,8 @@ def _walk(kind: AvroType, value: Any, path: Path) -> Iterator[FieldAt]:
         for field in kind["fields"] if value is not None else ():
             yield from _walk(field["type"], value[field["name"]], (*path, field["name"]))
     else:
-        yield FieldAt(path, value, tuple(other for other in _values(kind) if other != value))
+        others = tuple(other for other in _values(kind) if other != value)
+        yield FieldAt(path, value, others, _is(kind, "long"))
 
 
 def _values(kind: AvroType) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from classifier.facts import BY_NAME, names
 from classifier.fields import fields_of, pieces_of, reduced
 from classifier.invariants import prohibited
 from classifier.view import View
+from schemas.types import to_iso
 from tests.cases import load_cases
 from tests.classifier.answers import at, default_classifier, event
 from tests.strategies import random_event
@@ -126,6 +127,16 @@ def test_low_confidence_names_the_last_step_only():
 def test_a_fact_of_an_empty_record_rests_on_nothing():
     assert fields("stopped_normally") == {}
     assert fields("stopped_normally", model={"stop_class": "end"}) == {"model.stop_class": "end"}
+
+
+def test_an_instant_is_shown_as_the_contract_writes_it():
+    fallback = {"version": "1", "inputs_digest": "d", "source": "cached", "triggers": ["timeout"], "access": "read",
+                "reference_data_version": "1", "observed_at": at(-5), "max_age_s": 9, "preconditions_met": True,
+                "shares_failed_dependency": False, "uses_model_judgement": False}  # fmt: skip
+    call = {"access": "read", "outcome": "timeout"}
+    found = fields("eligible_fallback_ready", fallbacks=[fallback], tool_calls=[call])
+    assert found["fallbacks[0].observed_at"] == to_iso(at(-5))
+    assert found["fallbacks[0].max_age_s"] == 9
 
 
 def test_fencing_token_of_the_run_is_evidence():
