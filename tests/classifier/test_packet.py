@@ -101,9 +101,9 @@ def test_a_mutation_without_operation_or_tool_is_not_identified():
         assert "mutation_identity" in _packet(event(tool_calls=[write]))["missing"]
 
 
-def test_a_request_that_the_packet_does_not_carry_is_missing():
+def test_words_alone_are_carried_and_are_no_request_yet():
     built = _packet(event(request={"prose": "Please pay."}))
-    assert (built["request_ref"], built["goal"]) == (None, None)
+    assert built["request_text"] == "Please pay."
     assert "request" in built["missing"]
 
 

@@ -72,7 +72,6 @@ def test_the_default_table_has_the_rows_of_the_contract_in_their_order():
     rows = load(TEXT).rows
     assert [row.row.id for row in rows] == ROWS
     assert [row.kind for row in rows] == [KIND_OF.get(row_id, "human_queue") for row_id in ROWS]
-    assert [row.row.id for row in rows if row.row.verified] == ["completion_verified"]
 
 
 def test_a_failed_dependency_does_not_go_to_the_judgement_queue():
@@ -162,9 +161,9 @@ ERRORS = {
         _changed('id = "blocking_denial"', 'id = "Blocking denial"'),
         "row Blocking denial.id: string should match pattern '^[a-z][a-z0-9_]*$'",
     ),
-    "a verified row that completes nothing": (
-        _changed('exit = "refusal"', 'exit = "refusal"\nverified = true'),
-        "row blocking_denial: verified: only a completed row can be verified",
+    "a row that says itself what is verified": (
+        _changed('exit = "completed"', 'exit = "completed"\nverified = true'),
+        "row completion_verified.verified: extra inputs are not permitted",
     ),
     "a reason from elsewhere": (
         _changed('reason_from = "denial"', 'reason_from = "failure"'),
@@ -222,8 +221,8 @@ def test_an_absurd_condition_is_an_error(condition):
 
 @pytest.mark.parametrize("kind", ["refusal", "human_queue", "partial"])
 def test_a_switch_cannot_rename_a_kind(kind):
-    problems = _problems(_changed("[switches]", f'[switches]\n{kind} = "completed"'))
-    assert any(kind in problem for problem in problems)
+    table = load(_changed("[switches]", f'[switches]\n{kind} = "completed"'))
+    assert [row.kind for row in table.rows] == [KIND_OF.get(row_id, "human_queue") for row_id in ROWS]
 
 
 # --- the digest
@@ -248,7 +247,6 @@ CHANGES = {
     "a condition": ('when = "no_progress"', 'when = "no_progress and truncated"'),
     "a queue of a row": ('queue = "takeover"', 'queue = "judgement"'),
     "a reason": ('code = "child_run_open"', 'code = "child_open"'),
-    "a verified row": ("verified = true\n", ""),
 }
 
 
@@ -333,15 +331,12 @@ def test_what_violates_an_invariant_becomes_the_safe_exit(old, new, parts, kind)
     assert answer["envelope"]["reason_code"] == "table_violates_invariant"
 
 
-VERIFIED = {
-    "a claim verified by decree": ('exit = "switches.unverified_completion"', 'exit = "switches.unverified_completion"\nverified = true', CLAIM),
-    "a satisfied predicate left unverified": ('exit = "completed"\nverified = true', 'exit = "completed"', SATISFIED),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("old", "new", "parts"), VERIFIED.values(), ids=VERIFIED)
-def test_no_table_completes_otherwise_than_the_predicate_verifies(old, new, parts):
-    answer = _answer(load(_changed(old, new)), **parts)
-    satisfied = "predicate_satisfied" in answer["facts"]
-    assert answer["kind"] != "completed" or answer["verified"] is satisfied
-    assert answer["kind"] == "completed" or answer["verified"] is False
+@pytest.mark.parametrize(("parts", "verified"), [(SATISFIED, True), (CLAIM, False)], ids=["satisfied", "claimed"])
+def test_the_predicate_verifies_whatever_row_completes(parts, verified):
+    table = load(
+        _changed('when = "standing_denial"', 'when = "completion_claimed"').replace(
+            'exit = "refusal"\nreason_from = "denial"', 'exit = "completed"'
+        )
+    )
+    answer = _answer(table, **parts)
+    assert (answer["kind"], answer["rule_id"], answer["verified"]) == ("completed", "blocking_denial", verified)
