@@ -92,10 +92,9 @@ class Operation:
     def _covers_unproven(self) -> bool:
         """Whether a confirmation is about every attempt without proof: it speaks for attempts under its own key only,
         and no key is never the same key."""
-        keys = {write["idempotency_key"] for write in self.unproven}
-        if self.ok:
-            return keys <= {write["idempotency_key"] for write in self.ok} - {None}
-        return len(self.unproven) < 2 or (len(keys) == 1 and None not in keys)
+        if not self.ok and len(self.unproven) < 2:
+            return True
+        return has_one_key(self.ok + self.unproven)
 
     @property
     def contradicts_itself(self) -> bool:

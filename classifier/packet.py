@@ -16,7 +16,7 @@ Needed = Callable[[View], bool]
 
 def _has_request(view: View) -> bool:
     request = view.event["request"]
-    return bool(request) and bool(request["request_ref"] or request["goal"] or request["prose"])
+    return bool(request) and bool(request["request_ref"] or request["goal"])
 
 
 def _has_actor(view: View) -> bool:
@@ -92,6 +92,7 @@ def build(view: View, verdict: Verdict, reason: str, table: Table) -> dict[str, 
         "reason_code": reason,
         "request_ref": request.get("request_ref"),
         "goal": request.get("goal"),
+        "request_text": request.get("prose"),
         "actor": request.get("actor"),
         "permissions": request.get("delegated_permissions", []),
         "policy_decisions": [_decision(d) for d in event["policy_decisions"]],

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from classifier.condition import Condition, ConditionError, parse
 from classifier.facts import BY_NAME
-from classifier.run import Thresholds
+from classifier.run import PREDICATE_SATISFIED, Thresholds
 from schemas.exits import KINDS
 
 ReasonSource = Literal["denial", "failure", "omission"]
@@ -62,7 +62,6 @@ class Row(_Part):
     reasons: list[FinerReason] = []
     reason_from: ReasonSource | None = None
     queue: str | None = None
-    verified: bool = False
 
 
 class _ThresholdsFile(_Part):
@@ -119,7 +118,8 @@ class CompiledRow:
         finer = (code for condition, code in self.reasons if condition.holds(bits))
         reason = next(finer, self.row.reason or self.row.id)
         queue = self.row.queue if self.kind == "human_queue" else None
-        return Verdict(self.row, self.kind, reason, queue, self.row.verified and self.kind == "completed")
+        verified = self.kind == "completed" and bool(bits & PREDICATE_SATISFIED.bit)
+        return Verdict(self.row, self.kind, reason, queue, verified)
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,8 @@ def _compile(row: Row, file: TableFile, problems: list[str]) -> CompiledRow:
     place = f"row {row.id}"
     condition = _parse(row.when, f"{place}: when", problems)
     reasons = tuple((_parse(r.when, f"{place}: reason {r.code}: when", problems), r.code) for r in row.reasons)
-    kind = file.switches.get(row.exit.removeprefix("switches."), row.exit)
+    switch = row.exit.removeprefix("switches.")
+    kind = row.exit if switch == row.exit else file.switches.get(switch, row.exit)
     problems += [f"{place}: {what}" for what in _row_problems(row, kind, file)]
     return CompiledRow(row, kind, condition, reasons)
 
@@ -206,8 +207,6 @@ def _row_problems(row: Row, kind: str, file: TableFile) -> list[str]:
         found.append("queue: missing; a human_queue row names the queue that gets it")
     if row.queue is not None and row.queue not in file.queues:
         found.append(f"queue: {row.queue} is not among the queues: {', '.join(file.queues)}")
-    if row.verified and kind != "completed":
-        found.append("verified: only a completed row can be verified")
     if row.reason_from and row.reason_from != _REASON_SOURCE_OF.get(kind):
         found.append(f"reason_from: {row.reason_from} gives no reason for {kind}")
     return found

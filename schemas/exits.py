@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.types import EnumMarker, Instant, ListOf, Long, Record
+from schemas.types import EnumMarker, Instant, ListOf, Long, Prose, Record
 
 Kind = Annotated[
     str, EnumMarker("Kind", "completed", "refusal", "fallback", "partial", "human_queue", default="human_queue")
@@ -182,6 +182,7 @@ class ReviewPacket(Record):
     reason_code: str = Field(description="why a person is needed")
     request_ref: str | None = Field(None, description="original request")
     goal: str | None = Field(None, description="goal of the run")
+    request_text: Prose | None = Field(None, description="the request in words")
     actor: str | None = Field(None, description="authenticated actor")
     permissions: ListOf[str] = Field(description="delegated permissions")
     policy_decisions: ListOf[PacketDecision] = Field(description="policy decisions with versions")
