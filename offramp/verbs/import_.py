@@ -37,8 +37,11 @@ def import_(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files and directories; - is standard input.")],
     tenant: Annotated[str, typer.Option("--tenant", help="Tenant of the records.")] = "import",
     occurred_at: Annotated[
-        str, typer.Option("--occurred-at", metavar="TIME", help="ISO 8601; stands in where the source has no time.")
-    ] = "1970-01-01T00:00:00Z",
+        str | None,
+        typer.Option(
+            "--occurred-at", metavar="TIME", help="Stands in where the source has no time.", show_default="1970-01-01"
+        ),
+    ] = None,
     _list: Annotated[
         bool,
         typer.Option("--list", callback=_print_sources, is_eager=True, help="Show the sources and what they lack."),
@@ -58,14 +61,14 @@ def import_(
     raise typer.Exit(1 if importer.counts["errors"] else 0)
 
 
-def _options(tenant: str, occurred_at: str) -> "Options":
+def _options(tenant: str, occurred_at: str | None) -> "Options":
     from schemas.errors import MessageError
     from sources.base import Options, iso_time
 
     if not 1 <= len(tenant) <= _MAX_TENANT:
         raise ConfigurationError(f"--tenant: must have 1 to {_MAX_TENANT} characters")
     try:
-        return Options(tenant, iso_time(occurred_at))
+        return Options(tenant) if occurred_at is None else Options(tenant, iso_time(occurred_at))
     except MessageError as error:
         raise ConfigurationError(f"--occurred-at: {error.message}, such as 2026-11-30T08:00:00Z") from None
 

@@ -8,7 +8,7 @@ import contextlib
 import io
 import json
 import sys
-from importlib import import_module
+from pkgutil import resolve_name
 from unittest import mock
 
 
@@ -28,8 +28,9 @@ def _perform(entry: str, argv: list[str], stdin: bytes, patches: dict[str, objec
     out, err = _Bytes(), _Bytes()
     with contextlib.ExitStack() as stack:
         for name, value in patches.items():
-            module, _, attribute = name.rpartition(".")
-            stack.enter_context(mock.patch.object(import_module(module), attribute, value))
+            owner, _, attribute = name.rpartition(".")
+            frozen = tuple(value) if isinstance(value, list) else value
+            stack.enter_context(mock.patch.object(resolve_name(owner), attribute, frozen))
         stack.enter_context(mock.patch.object(sys, "argv", ["offramp", *argv]))
         stack.enter_context(mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin))))
         stack.enter_context(contextlib.redirect_stdout(out))
@@ -39,9 +40,8 @@ def _perform(entry: str, argv: list[str], stdin: bytes, patches: dict[str, objec
 
 
 def _status_of(entry: str) -> object:
-    module, _, function = entry.rpartition(".")
     try:
-        getattr(import_module(module), function)()
+        resolve_name(entry)()
     except SystemExit as end:
         return end.code or 0
     return 0

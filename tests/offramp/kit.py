@@ -9,11 +9,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from schemas.companions import COMPANIONS
+from streams.cut import Limits
 from tests.cases import load_cases
 
 ROOT = Path(__file__).parents[2]
@@ -73,6 +74,14 @@ def run(
     process.stdin.flush()
     answer = json.loads(process.stdout.readline())
     return Done(answer["status"], base64.b64decode(answer["out"]), base64.b64decode(answer["err"]).decode())
+
+
+def in_pieces(chunk: int, batch: int) -> dict[str, Any]:
+    """Patches under which a chunk and a batch have that many messages."""
+    return {
+        "streams.cut.Limits.__init__.__defaults__": [chunk, *astuple(Limits())[1:]],
+        "streams.ingest.BATCH_RECORDS": batch,
+    }
 
 
 def run_alone(*argv: str | Path, program: Sequence[str] = ("-m", "offramp"), **env: str) -> Done:

@@ -22,6 +22,7 @@ from tests.offramp.kit import (
     contents,
     counts,
     events,
+    in_pieces,
     run,
     run_alone,
     unaccounted,
@@ -103,11 +104,17 @@ def reference(tmp_path_factory):
     return path, classify(folder / "store", path).out, contents(folder / "store")
 
 
-@pytest.mark.parametrize(("batch", "workers"), [(1, 0), (7, 0), (20_000, 2)])
-def test_batches_and_workers_change_nothing(store, reference, batch, workers):
+@pytest.mark.parametrize(("chunk", "batch"), [(1, 1), (5, 7), (7, 100), (100, 1)])
+def test_the_size_of_pieces_changes_nothing(store, reference, chunk, batch):
     path, out, inside = reference
-    patches = {"streams.ingest.BATCH_RECORDS": batch}
-    done = run("classify", path, "--store", store, "--format", "ndjson", "--workers", str(workers), patches=patches)
+    done = classify(store, path, patches=in_pieces(chunk, batch))
+    assert done.out == out
+    assert contents(store) == inside
+
+
+def test_the_number_of_workers_changes_nothing(store, reference):
+    path, out, inside = reference
+    done = run("classify", path, "--store", store, "--format", "ndjson", "--workers", "2")
     assert done.out == out
     assert contents(store) == inside
     assert sum(map(len, inside.values())) == 30 + 30 + 1 + 33 + 1 + 1
