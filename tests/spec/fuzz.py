@@ -10,13 +10,16 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from functools import partial
+from itertools import chain
 from random import Random
 from typing import Any
 
 from classifier.decide import Classifier
 from classifier.table import default_text, load
+from schemas.events import Model, PolicyDecision
+from schemas.types import Record
 from tests.spec.spec import Answer, Event, fair_reasons, specify
-from tests.strategies import random_event
+from tests.strategies import OCCURRED_AT, random_event
 
 Decide = Callable[[Event], Answer]
 Difference = tuple[str, ...]
@@ -96,13 +99,51 @@ def _present(value: Any) -> Any:
     return [_present(item) for item in value] if isinstance(value, list) else value
 
 
-def disagreements(events: int, seed: int, decide: Decide) -> Iterator[Event]:
+_MOMENTS = (None, *(OCCURRED_AT - seconds * 1_000_000 for seconds in (20, 10, 0)))
+_OPERATIONS = (None, "op-1", "op-1", "op-2")
+
+
+def policy_event(rng: Random) -> Event:
+    """A random event that is about little else than decisions on the same few operations, and the stop."""
+    quiet: Event = {"takeover": None, "contradictions": [], "children": [], "decision": None, "budget": None}
+    event = random_event(rng) | quiet
+    stop = rng.choice((None, "end", "refused", "filtered", "tool_call"))
+    decisions = [_decision(rng, event["agent_id"]) for _ in range(rng.choice((1, 2, 3)))]
+    return event | {"model": stop and _blank(Model) | {"stop_class": stop}, "policy_decisions": decisions}
+
+
+def _decision(rng: Random, agent: str) -> dict[str, Any]:
+    approval = {
+        "state": rng.choice((None, "none", "requested", "granted", "granted", "denied")),
+        "approver": rng.choice((None, "person-1", agent)),
+        "operation_id": rng.choice((None, None, *_OPERATIONS)),
+        "resolved_at": rng.choice(_MOMENTS),
+        "expires_at": rng.choice((None, None, *_MOMENTS)),
+    }
+    return _blank(PolicyDecision) | {
+        "decision_id": rng.choice((None, "d-1", "d-2")),
+        "policy_id": rng.choice((None, "policy-1", "policy-1", "policy-2")),
+        "source": rng.choice(("application", "application", "approver", "approver", "guardrail", "unknown", None)),
+        "operation_id": rng.choice(_OPERATIONS),
+        "effect": rng.choice(("allow", "allow", "allow", "deny", "deny", "require_approval", "unavailable", None)),
+        "decided_at": rng.choice(_MOMENTS),
+        "alternatives": [],
+        "approval": rng.choice((None, None, approval)),
+    }
+
+
+def _blank(model: type[Record]) -> dict[str, Any]:
+    return dict.fromkeys(model.model_fields)
+
+
+def disagreements(
+    events: int, seed: int, decide: Decide, generate: Callable[[Random], Event] = random_event
+) -> Iterator[Event]:
     """Random events on which the two disagree, each shrunk as far as they still disagree in the same parts."""
     rng = Random(seed)
     for _ in range(events):
-        event = random_event(rng)
-        if differs := difference(event, decide):
-            names = _names(differs)
+        event = generate(rng)
+        if names := _names(difference(event, decide)):
             yield shrink(event, partial(_differ_in, names, decide))
 
 
@@ -123,14 +164,15 @@ def main() -> int:
     options = parser.parse_args()
     decide = classifier()
     seen: dict[str, int] = {}
-    for event in disagreements(options.events, options.seed, decide):
+    found = (disagreements(options.events, options.seed, decide, generate) for generate in (random_event, policy_event))
+    for event in chain.from_iterable(found):
         text = "\n  ".join((shown(event), *difference(event, decide)))
         seen[text] = seen.get(text, 0) + 1
         if len(seen) >= options.most:
             break
     for text, count in sorted(seen.items(), key=lambda item: -item[1]):
         sys.stdout.write(f"{count} x {text}\n")
-    sys.stdout.write(f"{options.events} events, {len(seen)} disagreements (specification / classifier)\n")
+    sys.stdout.write(f"2 x {options.events} events, {len(seen)} disagreements (specification / classifier)\n")
     return 1 if seen else 0
 
 

@@ -176,11 +176,9 @@ def unrecorded_filter(event: Event) -> list[Denial]:
 
 
 def allows_later(event: Event, denied: Denial, decision: Record) -> bool:
-    """Another, later decision that allows, its own approval not being open."""
+    """A later decision that allows, its own approval being neither open nor denied."""
     approved = approval_of(decision).get("state") in (None, "none", "granted")
-    return (
-        allows(decision) and approved and decision is not denied.decision and is_later(event, decision, denied.moment)
-    )
+    return allows(decision) and approved and is_later(event, decision, denied.moment)
 
 
 def is_from_approver(event: Event, decision: Record) -> bool:
@@ -265,50 +263,54 @@ def is_for(decision: Record, answered: str | None, operation: str | None) -> boo
     return answered == operation or (answered is None and decision["operation_id"] is None)
 
 
-def own_grant_holds(event: Event, decision: Record, operation: str | None, moment: int | None) -> bool:
-    approval = approval_of(decision)
+def grant_holds(event: Event, decision: Record, holder: Record, operation: str | None, moment: int | None) -> bool:
+    """Whether the approval of ``holder`` grants what ``decision`` requires for an attempt started at ``moment``."""
+    approval = approval_of(holder)
     return (
         approval.get("state") == "granted"
         and is_person(event, approval["approver"])
-        and is_for(decision, answered_operation(decision), operation)
+        and is_for(decision, answered_operation(holder), operation)
         and holds_at(moment, approval["resolved_at"], approval["expires_at"])
     )
 
 
 def later_grant_holds(event: Event, decision: Record, later: Record, operation: str | None, moment: int | None) -> bool:
-    """The grant as a decision of its own: an approver allows, or the approval of that later decision is granted."""
-    if not is_from_approver(event, later) or not is_later(event, later, decision["decided_at"]):
+    """The grant as a decision of its own: an approver allows, and the approval of that decision is not open."""
+    if not (is_from_approver(event, later) and allows(later) and is_later(event, later, decision["decided_at"])):
         return False
-    approval = approval_of(later)
-    if approval.get("state") not in (None, "none"):
-        return own_grant_holds(event, later, operation, moment)
-    in_time = holds_at(moment, later["decided_at"], approval.get("expires_at"))
-    return allows(later) and is_for(decision, later["operation_id"], operation) and in_time
+    if approval_is_required(later):
+        return grant_holds(event, decision, later, operation, moment)
+    in_time = holds_at(moment, later["decided_at"], approval_of(later).get("expires_at"))
+    return is_for(decision, later["operation_id"], operation) and in_time
 
 
 def granted_at(event: Event, decision: Record, operation: str | None, moment: int | None) -> bool:
-    """Whether what ``decision`` requires was granted for an effect of ``operation`` that started at ``moment``."""
-    return own_grant_holds(event, decision, operation, moment) or any(
+    """Whether what ``decision`` requires was granted for an attempt of ``operation`` that started at ``moment``."""
+    return grant_holds(event, decision, decision, operation, moment) or any(
         later_grant_holds(event, decision, later, operation, moment) for later in event["policy_decisions"]
     )
 
 
-def unsettled_under(event: Event, decision: Record) -> list[tuple[str | None, int | None]]:
-    """What may have happened under a requirement, and when; what did happen is another row."""
-    return [
-        (operation, moment)
-        for operation in sorted(ambiguous_operations(event))
-        if is_covered(operation, decision) and not took_effect(event, operation)
-        for moment in effect_moments(event, operation)
+def pending_under(event: Event, decision: Record) -> list[tuple[str | None, int | None]]:
+    """What a requirement still waits for, and when: attempts that may have acted, else the end of the run.
+
+    What did take effect is another row. A requirement about which nothing was tried waits for its own operation.
+    """
+    covered = [name for name in operations(event) if is_covered(name, decision)]
+    ambiguous = ambiguous_operations(event)
+    pending: list[tuple[str | None, int | None]] = [
+        (name, moment)
+        for name in covered
+        if not took_effect(event, name)
+        for moment in (effect_moments(event, name) if name in ambiguous else [event["occurred_at"]])
     ]
+    return pending if covered else [(decision["operation_id"], event["occurred_at"])]
 
 
 def is_open(event: Event, decision: Record) -> bool:
-    """Not granted, judged at what may have happened; where nothing can have happened, at the end of the run."""
-    happened = any(is_covered(name, decision) and took_effect(event, name) for name in operations(event))
-    at_the_end = [] if happened else [(decision["operation_id"], event["occurred_at"])]
-    moments = unsettled_under(event, decision) or at_the_end
-    return not all(granted_at(event, decision, operation, moment) for operation, moment in moments)
+    return not all(
+        granted_at(event, decision, operation, moment) for operation, moment in pending_under(event, decision)
+    )
 
 
 def is_answered_no(decision: Record) -> bool:
@@ -616,7 +618,7 @@ def required_failures(event: Event) -> list[Failure]:
 def serves(fallback: Record, failure: Failure) -> bool:
     operation, trigger = failure
     named = fallback["operation_id"] is None or fallback["operation_id"] == operation
-    return named and trigger is not None and trigger in fallback["triggers"]
+    return named and trigger in fallback["triggers"]
 
 
 def is_fresh(event: Event, fallback: Record) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from schemas.events import TerminalEvent
 from tests.cases import load_cases
 from tests.spec import spec
-from tests.spec.fuzz import classifier, difference, disagreements, shown, shrink
+from tests.spec.fuzz import classifier, difference, disagreements, policy_event, shown, shrink
 from tests.spec.spec import KINDS, specify
 from tests.strategies import OCCURRED_AT, events, random_event, shuffled
 
@@ -235,6 +235,87 @@ DISPUTED = {
 """What specification and classifier once read differently: the smallest event, and the row that the text asks for."""
 
 
+def cached(**more):
+    return (
+        rules(source="cached", ruleset_version=None, reference_data_version="7", observed_at=ago(60), max_age_s=61)
+        | more
+    )
+
+
+LIFTED_FILTER = [
+    decision("deny", source="provider_filter", reason_code="content_filter"),
+    decision("allow", source="provider_filter", decided_at=ago(10)),
+]
+FINER = {
+    "an applied fallback must be younger than its limit": ({"fallbacks": [cached()]}, "fallback"),
+    "exactly as old is too old": ({"fallbacks": [cached(max_age_s=60)]}, "dependency_failed_no_fallback"),
+    "observed in the future is not fresh": (
+        {"fallbacks": [cached(observed_at=ago(-1))]},
+        "dependency_failed_no_fallback",
+    ),
+    "a cache says when it was observed": ({"fallbacks": [cached(observed_at=None)]}, "dependency_failed_no_fallback"),
+    "a cache says how long it is good": ({"fallbacks": [cached(max_age_s=None)]}, "dependency_failed_no_fallback"),
+    "a fall by exactly 0.2 is none": (
+        {"steps": [{"confidence_after": value} for value in (0.9, 0.9, 0.7)], "tool_calls": [], "completion": CLAIMED},
+        "completion_unverified",
+    ),
+    "a fall by more than 0.2 is one": (
+        {"steps": [{"confidence_after": value} for value in (0.9, 0.92, 0.7)], "completion": CLAIMED},
+        "low_confidence",
+    ),
+    "a later start is a later attempt": (
+        {
+            "tool_calls": [read("ok", started_at=ago(10)), read("timeout", started_at=ago(20))],
+            "completion": CLAIMED,
+        },
+        "completion_unverified",
+    ),
+    "text left over from a filtered turn is no partial result": (
+        {
+            "model": {"stop_class": "filtered"},
+            "policy_decisions": LIFTED_FILTER,
+            "components": PARTS,
+            "tool_calls": [],
+        },
+        "insufficient_evidence",
+    ),
+    "another policy's allow of what was denied is no other way": (
+        {
+            "policy_decisions": [
+                decision("deny", operation_id="look"),
+                decision("allow", operation_id="look", policy_id="other", decided_at=ago(10)),
+            ],
+            "tool_calls": [read("ok")],
+            "completion": DONE,
+        },
+        "blocking_denial",
+    ),
+    "an approval denied and then allowed is not asked for again": (
+        {
+            "policy_decisions": [
+                decision("require_approval", operation_id="pay", approval={"state": "denied", "resolved_at": ago(15)}),
+                decision("allow", operation_id="pay", decided_at=ago(10)),
+            ],
+            "completion": DONE,
+            "tool_calls": [],
+        },
+        "completion_verified",
+    ),
+    "an unavailable decision is superseded by a later requirement": (
+        {
+            "policy_decisions": [
+                decision("unavailable"),
+                decision("require_approval", decided_at=ago(10), approval=granted(resolved_at=ago(5))),
+            ],
+            "completion": DONE,
+            "tool_calls": [],
+        },
+        "completion_verified",
+    ),
+}
+"""Points that random events seldom tell apart; the tool call is a read that timed out unless there is another."""
+
+
 @pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.id)
 def test_labelled_case(case):
     answer = specify(case.event)
@@ -259,9 +340,25 @@ def test_disputed_reading(reading):
     assert difference(event(**parts), DECIDE) == ()
 
 
-def test_classifier_agrees_on_random_events():
-    found = [(shown(small), difference(small, DECIDE)) for small in disagreements(5_000, 7, DECIDE)]
-    assert found == []
+@pytest.mark.parametrize("point", FINER)
+def test_finer_point(point):
+    parts, row = FINER[point]
+    small = event(**{"tool_calls": [read("timeout")]} | parts)
+    assert specify(small).rule_id == row
+    assert difference(small, DECIDE) == ()
+
+
+@pytest.mark.parametrize("outcome", ["not_executed", "circuit_open", "denied", "unknown", None])
+def test_open_tool_call_is_no_end(outcome):
+    small = event(model={"stop_class": "tool_call"}, tool_calls=[read(outcome, required=False)], completion=DONE)
+    assert specify(small).rule_id == "nonterminal_stop"
+    assert difference(small, DECIDE) == ()
+
+
+@pytest.mark.parametrize("generate", [random_event, policy_event])
+def test_classifier_agrees_on_random_events(generate):
+    found = disagreements(5_000, 7, DECIDE, generate)
+    assert [(shown(small), difference(small, DECIDE)) for small in found] == []
 
 
 @settings(derandomize=True, deadline=None, max_examples=300)
