@@ -35,7 +35,6 @@ def test_a_table_does_not_differ_from_itself():
         ("deadline_hours = 4", "deadline_hours = 1.5", "queue effects: deadline_hours is 1.5 instead of 4.0"),
         ('when = "taken_over or', 'when = "truncated or', ("row human_takeover: when is truncated or child_run_open "
           "instead of taken_over or child_run_open")),
-        ("verified = true", "verified = false", "row completion_verified: verified is no instead of yes"),
         ('queue = "policy"', 'queue = "access"', "row policy_unavailable: queue is access instead of policy"),
         ('code = "conf', 'code = "low_conf', "row low_confidence: reasons is "
          + LOW.replace("conf", "low_conf", 1) + " instead of " + LOW),
