@@ -321,7 +321,6 @@ def _decision_table() -> str:
 def _row(number: int, row: Row, table: Table) -> tuple[str, ...]:
     switched = table.file.switches.get(row.exit.removeprefix("switches."))
     shown = f"{switched} (`{row.exit}`)" if switched else row.exit
-    shown += ", verified" if row.verified else ""
     return str(number), _code(row.id), " ".join(row.when.split()), shown, _reasons(row), row.queue or ""
 
 
@@ -346,9 +345,10 @@ def _numbers(table: Table) -> list[tuple[str, str]]:
 
 _DECISION_NOTES = f"""\
 Rows are tried from the top; the first that holds decides. Where several reason codes stand, the first that applies is
-given. The facts are explained in [facts.md](facts.md), the codes in [reasons.md](reasons.md). A table of your own that
-chooses a kind which an invariant rules out gets the safe exit instead, with reason `{TABLE_VIOLATES_INVARIANT}`. How to
-write one: [write a decision table](../how-to/write-a-decision-table.md)."""
+given. A completion is verified exactly if `predicate_satisfied` holds. The facts are explained in
+[facts.md](facts.md), the codes in [reasons.md](reasons.md). A table of your own that chooses a kind which an invariant
+rules out gets the safe exit instead, with reason `{TABLE_VIOLATES_INVARIANT}`. How to write one:
+[write a decision table](../how-to/write-a-decision-table.md)."""
 
 
 PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
