@@ -81,7 +81,6 @@ class Report:
     read: int = 0
     tally: Counter[tuple[str, str]] = field(default_factory=Counter)
     fates: Counter[tuple[str, Disposition]] = field(default_factory=Counter)
-    gaps: Counter[str] = field(default_factory=Counter)
     redacted: int = 0
 
     @property
@@ -108,7 +107,6 @@ class Report:
         """Count what a worker did."""
         self.read += sum(entry.span for entry in outcome.entries)
         self.tally.update(outcome.tally)
-        self.gaps.update(outcome.gaps)
         self.redacted += outcome.redacted
 
 
@@ -171,7 +169,8 @@ class Writer:
         final = [ruling for of_outcome in rulings for ruling in of_outcome]
         unrecorded = [ruling for ruling in final if ruling.entry.position >= since or ruling.fresh]
         if unrecorded:
-            self.sink.insert("ingest_ledger", encode_ledger([self._ledger_row(ruling) for ruling in unrecorded]))
+            now = self.now()
+            self.sink.insert("ingest_ledger", encode_ledger([self._ledger_row(ruling, now) for ruling in unrecorded]))
         return final
 
     def _store_evidence(self, batch: list[Outcome]) -> tuple[list[list[Ruling]], dict[int, DeadLetterRow]]:
@@ -287,7 +286,7 @@ class Writer:
         if owed := [_filtered(stream, flags) for stream, flags in flagged if any(flags)]:
             self.sink.insert("exit_classifications", join_rows(owed))
 
-    def _ledger_row(self, ruling: Ruling) -> LedgerRow:
+    def _ledger_row(self, ruling: Ruling, now: int) -> LedgerRow:
         entry = ruling.entry
         return LedgerRow(
             SOURCE_KIND,
@@ -298,8 +297,8 @@ class Writer:
             entry.record_id,
             entry.record_type,
             entry.content_digest,
-            ruling.disposition.value,
-            self.now(),
+            ruling.disposition,
+            now,
         )
 
 

@@ -88,7 +88,6 @@ class Outcome:
     rows: dict[str, Rows] = field(default_factory=dict)
     dead_letters: list[DeadLetterRow] = field(default_factory=list)
     tally: Counter[tuple[str, str]] = field(default_factory=Counter)
-    gaps: Counter[str] = field(default_factory=Counter)
     lines: bytes = b""
     redacted: int = 0
 
@@ -115,7 +114,7 @@ class _Run:
         self._verdicts: list[ClassificationRow] = []
         self._companions: dict[str, list[CompanionRow]] = {}
         self._lines: list[bytes] = []
-        for part in _parts(task.chunk):
+        for part in parts(task.chunk):
             suspicious = _may_hold_secrets(part, self._setup.redactor)
             for decoded in decode_chunk(part, self._setup.limits):
                 self._take(decoded, suspicious=suspicious)
@@ -175,7 +174,6 @@ class _Run:
         verdict = decided.classification
         self._enter(TERMINAL_EVENT, event, event["event_id"], verdict["content_digest"], position)
         self.outcome.tally[verdict["kind"], verdict["reason_code"]] += 1
-        self.outcome.gaps.update(verdict["evidence_gaps"])
         if self._setup.rows:
             self._add_rows(event, decided, position)
         if self._setup.lines:
@@ -213,7 +211,7 @@ def contract_line(classification: dict[str, Any]) -> bytes:
     return _encode_line(classification)
 
 
-def _parts(chunk: Chunk) -> Iterator[Chunk]:
+def parts(chunk: Chunk) -> Iterator[Chunk]:
     """A chunk as several of about :data:`PART_RECORDS` messages; a block stays whole."""
     first, count, items = chunk.first, 0, []
     for item in chunk.items:
