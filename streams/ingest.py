@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from classifier.decide import CLASSIFIER_VERSION
 from classifier.table import Table
 from schemas.canonical import encode_json
+from schemas.companions import COMPANIONS
 from schemas.errors import ErrorCode
 from schemas.exits import KINDS
 from sinks.errors import StoreRejected
@@ -316,8 +317,13 @@ def _batches(outcomes: Iterable[Outcome]) -> Iterator[list[Outcome]]:
 
 
 def _text_of(record_type: str, row: dict[str, Any]) -> bytes:
-    """The record behind a row, as text: the event's own, or the row as it is."""
-    return row["event"] if record_type == TERMINAL_EVENT else encode_json(row)
+    """The record behind a row, as canonical text."""
+    if record_type == TERMINAL_EVENT:
+        text: bytes = row["event"]
+        return text
+    fields = (name for name in COMPANIONS[record_type].model_fields if name != "type")
+    record = {"type": record_type, **{name: row[name] for name in fields}}
+    return encode_json(record | {"extensions": dict(record["extensions"])})
 
 
 def _key(ruling: Ruling) -> Key:

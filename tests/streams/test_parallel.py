@@ -1,0 +1,84 @@
+"""Worker processes: same outcomes, same order, bounded, and a loss that is said."""
+
+import gc
+import io
+import json
+import os
+from concurrent.futures import Future
+
+import pytest
+
+from classifier.table import default_text
+from schemas.redaction import Redactor
+from streams import parallel
+from streams.cut import Limits
+from streams.files import chunks, open_source
+from streams.parallel import Pool, WorkerLostError
+from streams.worker import Setup, Task
+from tests.cases import load_cases
+
+KEY = b"a key of the tests, long enough"
+
+
+class Dying(Redactor):
+    """Ends the process that uses it."""
+
+    def suspicious(self, block: bytes) -> bool:
+        os._exit(9)
+
+
+@pytest.fixture
+def tasks(tmp_path):
+    path = tmp_path / "events"
+    path.write_text("".join(json.dumps(case.json) + "\n" for case in load_cases()))
+    source = open_source(str(path), tmp_path, io.BytesIO())
+    return [Task(chunk, source.partition, 1) for chunk in chunks(source, Limits(chunk_records=10))]
+
+
+def test_processes_give_the_same_outcomes_in_the_same_order(tasks):
+    setup = Setup(default_text(), Redactor(KEY), lines=True)
+    assert list(Pool(2).run(setup, tasks)) == list(Pool(0).run(setup, tasks))
+    assert len(tasks) > 8
+
+
+def test_a_lost_process_is_an_error_that_says_what_to_do(tasks):
+    with pytest.raises(WorkerLostError, match="fewer workers"):
+        list(Pool(1).run(Setup(default_text(), Dying(KEY)), tasks))
+
+
+def test_no_more_is_under_way_than_is_allowed():
+    under_way, most = set(), []
+
+    def submit(task):
+        under_way.add(task)
+        most.append(len(under_way))
+        future = Future()
+        future.set_result(task)
+        return future
+
+    for task in parallel._in_order(submit, iter(range(50)), 4):
+        under_way.remove(task)
+    assert max(most) == 5
+    assert under_way == set()
+
+
+def test_without_processes_nothing_is_read_ahead(tasks):
+    taken = []
+
+    def watched():
+        for task in tasks:
+            taken.append(task)
+            yield task
+
+    running = Pool(0).run(Setup(default_text(), Redactor(KEY)), watched())
+    next(running)
+    assert len(taken) == 1
+    running.close()
+
+
+def test_the_collector_is_as_it_was_when_a_run_ends_early(tasks):
+    assert gc.isenabled()
+    running = Pool(0).run(Setup(default_text(), Redactor(KEY)), iter(tasks))
+    next(running)
+    running.close()
+    assert gc.isenabled()
