@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from streams.worker import Outcome, Setup, Task, Worker
@@ -16,6 +17,10 @@ class WorkerLostError(RuntimeError):
     stored; running the command again goes on where this one ended."""
 
 
+_TASKS_EACH = 4
+"""Tasks under way per process. Fewer, and the processes wait while a batch is written; more only cost memory."""
+
+
 @dataclass(frozen=True)
 class Pool:
     """How many worker processes, and how many tasks may be under way at once. No processes: everything runs here."""
@@ -23,7 +28,15 @@ class Pool:
     processes: int
 
     def run(self, setup: Setup, tasks: Iterable[Task]) -> Iterator[Outcome]:
-        """Outcomes of ``tasks`` in their order. Raises WorkerLostError."""
+        """Outcomes of ``tasks`` in their order. Raises WorkerLostError.
+
+        Until the last is taken, nothing in this process is collected as a cycle: records and rows make none, and
+        looking for cycles among so many small objects costs a fifth of the time.
+        """
+        with _no_search_for_cycles():
+            yield from self._run(setup, tasks)
+
+    def _run(self, setup: Setup, tasks: Iterable[Task]) -> Iterator[Outcome]:
         if self.processes < 1:
             yield from map(Worker(setup).run, tasks)
             return
@@ -31,11 +44,22 @@ class Pool:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(self.processes, context, _start, (setup,)) as executor:
             try:
-                yield from _in_order(lambda task: executor.submit(_run, task), tasks, 2 * self.processes)
+                yield from _in_order(lambda task: executor.submit(_run, task), tasks, _TASKS_EACH * self.processes)
             except BrokenProcessPool:
                 raise WorkerLostError("a worker process was lost; with less memory, use fewer workers") from None
             finally:
                 executor.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _no_search_for_cycles() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _in_order(submit: Callable[[Task], Future[Outcome]], tasks: Iterable[Task], in_flight: int) -> Iterator[Outcome]:
@@ -55,8 +79,7 @@ _worker: Worker | None = None
 def _start(setup: Setup) -> None:
     global _worker  # noqa: PLW0603 -- see there
     _worker = Worker(setup)
-    # A worker makes no cycles, and looking for them among its many small objects costs a fifth of its time.
-    gc.disable()
+    gc.disable()  # for the reason that Pool.run gives
 
 
 def _run(task: Task) -> Outcome:
