@@ -42,6 +42,9 @@ class Disposition(StrEnum):
     FILTERED = "filtered"
     """Left out on request."""
 
+    # That of an enumeration is a call into Python, several times per message.
+    __hash__ = str.__hash__
+
 
 class Position(NamedTuple):
     """Where a message was read: ``source`` (``file``, or a topic), ``partition`` as text, ``offset`` from 0."""
