@@ -16,7 +16,7 @@ NEVER, ALWAYS = 0, 1
 """The nodes of the condition that never holds, and of the one that always does."""
 
 MOST_STEPS = 400_000
-"""So many steps are made at most: some seconds, some 100 MB. The default table's proof makes about ten thousand."""
+"""So many steps are made at most: some seconds, some 100 MB. The default table's proof makes twenty thousand."""
 
 
 class TooComplexError(ValueError):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
@@ -337,3 +338,15 @@ def test_a_table_too_entangled_to_prove_fails():
     assert obligation.kind is Kind.TOO_COMPLEX
     assert not proof.holds
     assert proof.failures[0].text.startswith("The table cannot be proved: its conditions take more than 50000 steps")
+
+
+def test_the_documentation_states_the_figures(default_proof):
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "what-is-proved.md").read_text("utf-8")
+    for figure in (
+        f"There are {default_proof.facts} facts",
+        f"so {1 << default_proof.facts:,} combinations",
+        f"The {default_proof.constraints} lines",
+        f"They leave {default_proof.assignments:,} combinations",
+        f"that is {len(default_proof.obligations)} obligations",
+    ):
+        assert figure in " ".join(page.split())
