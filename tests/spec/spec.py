@@ -275,13 +275,14 @@ def grant_holds(event: Event, decision: Record, holder: Record, operation: str |
 
 
 def later_grant_holds(event: Event, decision: Record, later: Record, operation: str | None, moment: int | None) -> bool:
-    """The grant as a decision of its own: an approver allows, and the approval of that decision is not open."""
+    """The grant as a decision of its own: an approver allows in time, its own approval, if any, being granted."""
     if not (is_from_approver(event, later) and allows(later) and is_later(event, later, decision["decided_at"])):
+        return False
+    if not holds_at(moment, later["decided_at"], approval_of(later).get("expires_at")):
         return False
     if approval_is_required(later):
         return grant_holds(event, decision, later, operation, moment)
-    in_time = holds_at(moment, later["decided_at"], approval_of(later).get("expires_at"))
-    return is_for(decision, later["operation_id"], operation) and in_time
+    return is_for(decision, later["operation_id"], operation)
 
 
 def granted_at(event: Event, decision: Record, operation: str | None, moment: int | None) -> bool:
