@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from classifier.change import Path
 from classifier.fact import Event
-from schemas.avro import AvroType, avro_schema
+from schemas.avro import AvroType, avro_schema, resolved
 from schemas.events import TerminalEvent
 from schemas.types import EARLIEST, LATEST
 
@@ -103,24 +103,7 @@ def _top_level() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 @functools.cache
 def _types() -> dict[str, AvroType]:
-    named: dict[str, AvroType] = {}
-    return {field["name"]: _resolved(field["type"], named) for field in avro_schema(TerminalEvent)["fields"]}
-
-
-def _resolved(kind: AvroType, named: dict[str, AvroType]) -> AvroType:
-    """A type without null, and with every name replaced by what it stands for."""
-    if isinstance(kind, list):
-        return _resolved(next(branch for branch in kind if branch != "null"), named)
-    if isinstance(kind, str):
-        return named.get(kind, kind)
-    if kind["type"] == "array":
-        return kind | {"items": _resolved(kind["items"], named)}
-    if kind["type"] == "record":
-        fields = [field | {"type": _resolved(field["type"], named)} for field in kind["fields"]]
-        kind = kind | {"fields": fields}
-    if "name" in kind:
-        named[kind["name"]] = kind
-    return kind
+    return {field["name"]: field["type"] for field in resolved(avro_schema(TerminalEvent))["fields"]}
 
 
 def _is(kind: AvroType, name: str) -> bool:

@@ -2,7 +2,6 @@
 
 import difflib
 import json
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -15,13 +14,14 @@ from classifier.decide import Classifier
 from classifier.explain import Explanation, FactShown, explain
 from classifier.fact import Event
 from offramp.errors import CheckFailedError, ConfigurationError
+from offramp.ingestion import open_sources
 from offramp.page import Page
 from offramp.session import Session
 from schemas.errors import MessageError
 from schemas.exits import Classification, ReviewPacket
 from schemas.types import Record, to_iso
 from sinks.store import Store
-from streams.files import chunks, decode_chunk, open_source
+from streams.files import chunks, decode_chunk
 from streams.worker import TERMINAL_EVENT
 
 NEAR = 3
@@ -97,10 +97,7 @@ def _redacted(session: Session, event: Event, location: str) -> Event:
 
 def _events(location: str) -> Iterator[Event]:
     with tempfile.TemporaryDirectory(prefix="offramp-") as spool:
-        try:
-            source = open_source(location, Path(spool), sys.stdin.buffer)
-        except OSError as error:
-            raise ConfigurationError(f"{location}: {error.strerror}") from None
+        [source] = open_sources([location], Path(spool))
         for chunk in chunks(source):
             for record in (decoded.record for decoded in decode_chunk(chunk)):
                 if record is not None and record["type"] == TERMINAL_EVENT:

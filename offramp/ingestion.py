@@ -34,7 +34,7 @@ class Ingestion:
     def without_store(self, files: Sequence[str]) -> Iterator[bytes]:
         """Classify and keep nothing; yields output lines."""
         setup = Setup(self.session.table.text, self.session.redactor, rows=False, lines=self.lines)
-        for source in self._sources(files):
+        for source in open_sources(files, self.spool):
             for outcome in self._followed(source, self._outcomes(source, setup)):
                 self.report.add(outcome)
                 yield outcome.lines
@@ -43,7 +43,7 @@ class Ingestion:
         """Store and classify; yields output lines, each once its batch is stored."""
         table = self.session.table
         setup = Setup(table.text, self.session.redactor, lines=self.lines)
-        sources = self._sources(files)
+        sources = open_sources(files, self.spool)
         with self.session.store(verb) as store:
             for source in sources:
                 writer = Writer(store, table, source.partition, self.session.clock.now_micros)
@@ -53,14 +53,6 @@ class Ingestion:
                 # A file of companions decides nothing, so the table that decided before stays the current one.
                 if any(kind == TERMINAL_EVENT for kind, _ in self.report.fates):
                     writer.activate()
-
-    def _sources(self, files: Sequence[str]) -> list[Source]:
-        if len([name for name in files if name == "-"]) > 1:
-            raise ConfigurationError("standard input can be read once; - stands twice")
-        try:
-            return [open_source(name, self.spool, sys.stdin.buffer) for name in files]
-        except OSError as error:
-            raise ConfigurationError(f"{error.filename or 'standard input'}: {error.strerror}") from None
 
     def _outcomes(self, source: Source, setup: Setup) -> Iterator[Outcome]:
         now = self.session.clock.now_micros
@@ -130,6 +122,19 @@ class Ingestion:
         path = self.session.settings.store.path
         store = "" if path == StoreSettings().path else f" --store {path}"
         return f'offramp query "{sql}"{store}'
+
+
+def open_sources(files: Sequence[str], spool: Path) -> list[Source]:
+    """The files, ``-`` for standard input, what cannot be read twice copied into ``spool``.
+
+    Raises ConfigurationError.
+    """
+    if len([name for name in files if name == "-"]) > 1:
+        raise ConfigurationError("standard input can be read once; - stands twice")
+    try:
+        return [open_source(name, spool, sys.stdin.buffer) for name in files]
+    except OSError as error:
+        raise ConfigurationError(f"{error.filename or 'standard input'}: {error.strerror}") from None
 
 
 def _rank(kind: str) -> int:

@@ -17,7 +17,8 @@ class Page:
 
     def heading(self, text: str) -> None:
         """A heading, with an empty line before it."""
-        sys.stdout.write(f"\n{plain(text)}\n")
+        sys.stdout.write("\n")
+        self.line(text, 0)
 
     def line(self, text: str, level: int = 1) -> None:
         """A line, indented by level; where it wraps, it goes on one level deeper."""

@@ -82,3 +82,20 @@ def _enum(marker: EnumMarker, seen: set[str]) -> AvroType:
         return marker.name
     seen.add(marker.name)
     return {"type": "enum", "name": marker.name, "symbols": list(marker.symbols), "default": marker.default}
+
+
+def resolved(schema: AvroType, named: dict[str, AvroType] | None = None) -> AvroType:
+    """A schema in which every optional type is that type, and every name is replaced by what it stands for."""
+    named = {} if named is None else named
+    if isinstance(schema, list):
+        return resolved(next(branch for branch in schema if branch != "null"), named)
+    if isinstance(schema, str):
+        return named.get(schema, schema)
+    if schema["type"] == "array":
+        return schema | {"items": resolved(schema["items"], named)}
+    if schema["type"] == "record":
+        fields = [field | {"type": resolved(field["type"], named)} for field in schema["fields"]]
+        schema = schema | {"fields": fields}
+    if "name" in schema:
+        named[schema["name"]] = schema
+    return schema

@@ -127,9 +127,8 @@ def _print(table: "Table") -> None:
 
 def _exit(row: "CompiledRow") -> str:
     queue = f", queue {row.row.queue}" if row.kind == "human_queue" else ""
-    verified = ", verified" if row.row.verified else ""
     switched = f" (by {row.row.exit})" if row.row.exit != row.kind else ""
-    return f"{row.kind}{queue}{verified}{switched}"
+    return f"{row.kind}{queue}{switched}"
 
 
 def _reasons(row: "Row") -> Iterator[str]:
