@@ -280,9 +280,10 @@ def later_grant_holds(event: Event, decision: Record, later: Record, operation: 
         return False
     if not holds_at(moment, later["decided_at"], approval_of(later).get("expires_at")):
         return False
-    if approval_is_required(later):
-        return grant_holds(event, decision, later, operation, moment)
-    return is_for(decision, later["operation_id"], operation)
+    # The text is silent on an allow of one operation whose approval answers for another: that is a grant for neither.
+    if not is_for(decision, later["operation_id"], operation):
+        return False
+    return not approval_is_required(later) or grant_holds(event, decision, later, operation, moment)
 
 
 def granted_at(event: Event, decision: Record, operation: str | None, moment: int | None) -> bool:
