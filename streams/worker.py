@@ -34,7 +34,7 @@ from streams.cut import Failure, Limits
 from streams.files import SOURCE_KIND, Chunk, Decoded, decode_chunk
 
 TERMINAL_EVENT = "terminal_event"
-PART_RECORDS = 64
+PART_RECORDS = 32
 """Messages that are decoded at once. A decoded event takes ten times its bytes: few of them stay in the processor's
 cache, and their memory is used again instead of being asked for again, which costs as much as classifying."""
 _encode_line = msgspec.json.Encoder().encode
