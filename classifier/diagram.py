@@ -103,7 +103,7 @@ class Diagram:
         bits = 0
         while node != ALWAYS:
             level, low, high = self._nodes[node]
-            takes = high != NEVER and (low == NEVER or fewest[high] + 1 < fewest[low])
+            takes = fewest[high] + 1 < fewest[low]
             bits |= FACTS[level].bit if takes else 0
             node = high if takes else low
         return bits

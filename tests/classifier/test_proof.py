@@ -1,5 +1,6 @@
 """The default table is proved; tables that are broken on purpose are caught, each with an event that shows it."""
 
+# ruff: noqa: E501  (one case a line, so that the cases read as tables)
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -214,12 +215,18 @@ BROKEN = {
         "Row no_progress decides nothing: wherever it holds, an earlier row does (budget_exhausted).",
     ),
     "a row that two others leave nothing": Broken(
-        _table(duplicate_side_effect=(
-            '"duplicate_effect"', '"fence_violation and effect_took_place or standing_denial and truncated"'
-        )),
-        Kind.REACHABLE, 1, ("duplicate_side_effect", "blocking_denial", "fence_violation"), "standing_denial truncated",
-        "Row duplicate_side_effect decides nothing: wherever it holds, an earlier row does "
-        "(blocking_denial, fence_violation).",
+        _table(contradictory_evidence=('"contradiction"', '"taken_over or standing_denial and truncated"')),
+        Kind.REACHABLE, 1, ("contradictory_evidence", "human_takeover", "blocking_denial"), "taken_over",
+        "Row contradictory_evidence decides nothing: wherever it holds, an earlier row does "
+        "(human_takeover, blocking_denial).",
+    ),
+    "a row that two others would each leave nothing": Broken(
+        _table(
+            no_progress=('"no_progress"\nexit', '"no_progress or budget_exhausted"\nexit'),
+            malformed_evidence=('"malformed_observation"', '"budget_exhausted"'),
+        ),
+        Kind.REACHABLE, 1, ("malformed_evidence", "budget_exhausted"), "budget_exhausted",
+        "Row malformed_evidence decides nothing: wherever it holds, an earlier row does (budget_exhausted).",
     ),
     "a catch-all in the middle": Broken(
         _table(no_progress=('when = "no_progress"', 'when = "no_progress or not no_progress"')),
@@ -278,36 +285,52 @@ def test_trouble_that_earns_a_better_exit_is_told_with_both_sides():
     )
 
 
-SAFE_ONES_TO_PEOPLE = """
-[[rows]]
-id = "safe"
-when = "safe_partial"
-exit = "human_queue"
-queue = "judgement"
+class Emboldened(NamedTuple):
+    """A table of a few rows, condition and exit, under which a trouble earns a better exit; facts before and after."""
 
-[[rows]]
-id = "unsafe"
-when = "omission and not omission_may_change_result"
-exit = "partial"
-
-[[rows]]
-id = "rest"
-when = "true"
-exit = "human_queue"
-queue = "judgement"
-"""
+    rows: tuple[tuple[str, str], ...]
+    before: str
+    after: str
 
 
-def test_what_follows_from_a_trouble_may_change_with_it():
-    """An open effect ends the safety of a partial, so the run is compared with the one that it would have been."""
-    obligations = prove(load(HEAD + SAFE_ONES_TO_PEOPLE)).obligations
-    failure = next(each.failure for each in obligations if each.claim.startswith("Turning on ambiguous_effect"))
-    assert failure is not None
-    assert failure.rows == ("unsafe", "safe")
-    assert (names(failure.before or 0), failure.facts) == (
-        ("omission", "safe_partial"),
-        ("ambiguous_effect", "omission"),
+EMBOLDENED = {
+    "from a person to a fallback": Emboldened((("contradiction", "fallback"), ("true", "human_queue")), "", "contradiction"),
+    "from a person to a partial": Emboldened((("contradiction", "partial"), ("true", "human_queue")), "", "contradiction"),
+    "from a person to a completion": Emboldened((("contradiction", "completed"), ("true", "human_queue")), "", "contradiction"),
+    "from a refusal": Emboldened((("truncated and not contradiction", "refusal"), ("true", "completed")), "truncated", "contradiction truncated"),
+    "by a denial": Emboldened((("standing_denial", "completed"), ("true", "human_queue")), "", "standing_denial"),
+    # What follows from a trouble changes with it: an open effect ends the safety of a partial, what happened twice happened.
+    "by an effect, open, once the partial is not safe": Emboldened(
+        (("safe_partial", "human_queue"), ("omission and not omission_may_change_result", "partial"), ("true", "human_queue")),
+        "omission safe_partial", "ambiguous_effect omission",
+    ),
+    "by an effect, twice, once there is one": Emboldened(
+        (("effect_took_place", "completed"), ("true", "human_queue")), "", "duplicate_effect effect_took_place"
+    ),
+    "by an effect, unapproved, once there is one": Emboldened(
+        (("effect_took_place and not duplicate_effect", "completed"), ("true", "human_queue")), "", "effect_took_place unapproved_effect"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", EMBOLDENED.values(), ids=EMBOLDENED)
+def test_trouble_that_earns_a_better_exit_is_told(case):
+    rows = (
+        f'id = "r{n}"\nwhen = "{when}"\nexit = "{kind}"\nqueue = "judgement"'
+        for n, (when, kind) in enumerate(case.rows)
     )
+    proof = prove(load("[[rows]]\n".join([HEAD, *(f"{row}\n" for row in rows)])))
+    found = [each.failure for each in proof.obligations if each.kind is Kind.MONOTONE and each.failure]
+    sides = [(" ".join(names(failure.before or 0)), " ".join(failure.facts)) for failure in found]
+    assert (case.before, case.after) in sides
+
+
+def test_pairs_are_counted_once(default_proof):
+    """A denial goes with everything else, so every combination is one half of one pair."""
+    cases = next(
+        each.cases for each in default_proof.obligations if each.claim.startswith("Turning on standing_denial")
+    )
+    assert cases == default_proof.assignments // 2
 
 
 def test_a_table_without_a_last_row_is_not_total():
