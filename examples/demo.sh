@@ -19,7 +19,10 @@ tail -n 2 "$work/import.txt" | head -n 1
 echo "(each folder of tests/data names its source and licence)"
 
 say "2. Classify them, and keep evidence and exits"
-"$offramp" classify "$work/runs.jsonl" --store "$work/store" 2>"$work/classify.txt"
+"$offramp" classify "$work/runs.jsonl" --store "$work/store" 2>"$work/classify.txt" || {
+  cat "$work/classify.txt" >&2
+  exit 1
+}
 grep '^ledger' "$work/classify.txt"
 
 say "3. Ask: what does each source's evidence suffice for?"

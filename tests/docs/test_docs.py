@@ -26,7 +26,13 @@ FOREIGN = re.compile(
 
 def run(command: Command, where: Path) -> tuple[int, str]:
     commands_of_this_python = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": commands_of_this_python, "COLUMNS": "80", "HOME": str(where)}
+    own = {
+        "PATH": commands_of_this_python,
+        "COLUMNS": "80",
+        "HOME": str(where),
+        "XDG_STATE_HOME": str(where / ".state"),
+    }
+    environment = {**os.environ, **own}
     done = subprocess.run(
         ["sh", "-c", command.text],
         cwd=where,
