@@ -49,7 +49,10 @@ FALLBACK = GapKind("fallback", "a fallback that fits the failure is not eligible
 OMISSION = GapKind("component", "an omitted component does not say whether it can change the result")
 NO_COMPONENT = GapKind("optional_failure", "an optional call failed and no component says what is missing")
 LEDGER = GapKind("side_effect", "nothing settles an attempted mutation")
-ACCESS = GapKind("tool_call", "a failed call that does not say read counts as a write, or as required")
+ACCESS = GapKind(
+    "tool_call",
+    "a call that says too little counts as a write, as required, or as one that nobody knows the outcome of",
+)
 APPROVAL = GapKind("approval", "a grant does not say by whom or when, so it grants nothing")
 DECISION = GapKind("policy_decision", "a decision without effect, source or time cannot allow or lift anything")
 STOP = GapKind("model", "a model block without a stop class is no end")
