@@ -162,13 +162,13 @@ class Writer:
         rulings, refused = self._store_evidence(batch)
         self._store_conflicts(batch, rulings, recorded)
         self._store_classifications(batch, rulings)
-        # A refusal may have changed what the ledger says of others; then it says it again.
-        since = 0 if refused else recorded
-        letters = [letter for outcome in batch for letter in outcome.dead_letters if letter.offset >= since]
+        letters = [letter for outcome in batch for letter in outcome.dead_letters if letter.offset >= recorded]
         if letters or refused:
             self.sink.insert("dead_letters", encode_dead_letters([*letters, *refused.values()]))
         final = [ruling for of_outcome in rulings for ruling in of_outcome]
-        unrecorded = [ruling for ruling in final if ruling.entry.position >= since or ruling.fresh]
+        # What was stored or refused only now is recorded anew, whatever the ledger said of it.
+        anew = {ruling.entry.position for ruling in final if ruling.fresh}.union(refused)
+        unrecorded = [ruling for ruling in final if ruling.entry.position >= recorded or ruling.entry.position in anew]
         if unrecorded:
             now = self.now()
             self.sink.insert("ingest_ledger", encode_ledger([self._ledger_row(ruling, now) for ruling in unrecorded]))

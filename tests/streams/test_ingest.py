@@ -191,6 +191,16 @@ def test_what_was_refused_is_stored_once_the_store_takes_it(ingested):
     assert [row["disposition"] for row in sink.seen("ingest_ledger")] == ["classified"] * 2
 
 
+def test_what_was_lost_and_is_refused_now_becomes_a_dead_letter(ingested):
+    sink, lines = MemorySink(), [event("1"), event("2")]
+    ingested(sink, lines)
+    sink.tables["terminal_events"] = [row for row in sink.tables["terminal_events"] if row["event_id"] == "2"]
+    sink.refused.add("1")
+    assert ingested(sink, lines).dispositions == {"dead_lettered": 1, "classified": 1}
+    assert [row["disposition"] for row in sink.seen("ingest_ledger")] == ["dead_lettered", "classified"]
+    assert [row["offset"] for row in sink.seen("dead_letters")] == [0]
+
+
 # --- conflicts
 
 
