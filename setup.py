@@ -1,7 +1,7 @@
 """Build step: compile the pure core with mypyc where a C compiler is there. Everything else stands in pyproject.toml.
 
 The compiled modules are the same source and mean the same; they only take about half the time. Without a compiler, or
-with OFFRAMP_COMPILE=0, the package is plain Python.
+with BUILD_PURE_PYTHON=1, the package is plain Python.
 """
 
 import os
@@ -28,7 +28,7 @@ CORE = [
 
 def extensions() -> list[Extension]:
     """The compiled core; a failure to compile it costs speed, not the installation."""
-    if os.environ.get("OFFRAMP_COMPILE") == "0":
+    if os.environ.get("BUILD_PURE_PYTHON") == "1":
         return []
     found = mypycify(CORE, opt_level="3")
     for extension in found:

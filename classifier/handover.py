@@ -169,8 +169,8 @@ def is_omitted(component: Event) -> bool:
     return bool(component["state"] != "completed")
 
 
-def component_facts(event: Event, *, settled: bool, empty: bool) -> int:
-    """Facts about components and the asserted decision, as bits."""
+def component_facts(event: Event, *, settled: bool, usable: bool) -> int:
+    """Facts about components and the asserted decision, as bits. ``usable``: the last turn gave something to keep."""
     bits = _UNSUPPORTED if _lacks_a_check(event) else 0
     omitted = [c for c in event["components"] if is_omitted(c)]
     if not omitted:
@@ -180,7 +180,7 @@ def component_facts(event: Event, *, settled: bool, empty: bool) -> int:
         bits |= REQUIRED_OMISSION.bit
     if any(c["can_change_result"] != "no" for c in omitted):
         return bits | OMISSION_MAY_CHANGE_RESULT.bit
-    bounded = len(omitted) < len(event["components"]) and settled and not empty
+    bounded = len(omitted) < len(event["components"]) and settled and usable
     return bits | (SAFE_PARTIAL.bit if bounded and not bits & _UNSUPPORTED else 0)
 
 

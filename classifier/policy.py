@@ -11,7 +11,7 @@ UNAPPROVED_EFFECT = Fact(5, "unapproved_effect", "a write took effect without th
 APPROVAL_NEEDED = Fact(9, "approval_needed", "an approval is required and neither granted nor denied")
 POLICY_UNAVAILABLE = Fact(10, "policy_unavailable", "a needed decision could not be made; absent effects count as that")
 REQUEST_ALLOWED = Fact(
-    13, "request_allowed", "application or approver allowed the request, or an operation that is not done"
+    13, "request_allowed", "the application or an approver said yes to the request, or to an operation still to be done"
 )
 FACTS: tuple[Fact, ...] = (STANDING_DENIAL, UNAPPROVED_EFFECT, APPROVAL_NEEDED, POLICY_UNAVAILABLE, REQUEST_ALLOWED)
 

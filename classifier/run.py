@@ -76,6 +76,13 @@ def _stop_facts(event: Event) -> int:
     return bits | EMPTY_RESPONSE.bit if empty else bits
 
 
+def left_nothing(event: Event, bits: int) -> bool:
+    """Whether the last turn gave nothing that may be kept: it was empty, or filtered, whatever became of the filter's
+    denial."""
+    model = event["model"]
+    return bool(bits & EMPTY_RESPONSE.bit) or (model is not None and model["stop_class"] == "filtered")
+
+
 def _has_open_call(calls: list[Event]) -> bool:
     """Whether nothing, or not everything, of what the model asked for was executed."""
     return not calls or any(call["outcome"] in _NOT_EXECUTED for path in group(calls) for call in last_attempts(path))

@@ -26,8 +26,8 @@ class View:
             if operation.contradicts_itself:
                 bits |= run.CONTRADICTION.bit
         if event["components"] or event["decision"]:
-            settled, empty = not bits & AMBIGUOUS_EFFECT.bit, bool(bits & run.EMPTY_RESPONSE.bit)
-            bits |= component_facts(event, settled=settled, empty=empty)
+            settled = not bits & AMBIGUOUS_EFFECT.bit
+            bits |= component_facts(event, settled=settled, usable=not run.left_nothing(event, bits))
         self.bits: int = bits
 
     def findings(self) -> list[str]:

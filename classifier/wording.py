@@ -1,5 +1,5 @@
-"""Words for people. Outcome first, as a plain noun; the alternatives right after it; no verdict on the user; and for an
-escalation who owns it and that the agent must stop. Nothing branches on these words."""
+"""Words for people: the outcome as a plain noun, then at once what is open instead, never a verdict on the user. An
+escalation names its new owner and ends the agent's part. Nothing branches on these words."""
 
 from collections.abc import Sequence
 

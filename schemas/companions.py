@@ -55,7 +55,7 @@ class LegacyExit(Companion):
     type: Literal["legacy_exit"] = Field(description="always legacy_exit")
     dispatcher: str | None = Field(None, description="name of the dispatcher")
     dispatcher_version: str | None = Field(None, description="its version")
-    label: str | None = Field(None, description="its free label of the exit; mapped by a file that the user owns")
+    label: str | None = Field(None, description="the dispatcher's own name for the exit")
     http_status: Long | None = Field(None, description="HTTP status that it answered with")
     error_class: str | None = Field(None, description="error class that it reported")
     retries: Long | None = Field(None, description="how often it retried")

@@ -25,7 +25,7 @@ Retry = Annotated[str, EnumMarker("Retry", "never", "same_identity", "enrich_onl
 
 
 class Obligation(Record):
-    """Something that must still happen, whatever the exit is."""
+    """A duty that outlives the exit."""
 
     action: ObligationAction = Field(description="reconcile an unknown effect, or compensate one")
     operation_id: str | None = Field(None, description="operation that it is owed for")
@@ -94,7 +94,7 @@ class HumanQueue(Record):
     review_packet_id: str = Field(description="review packet to open")
     allowed_decisions: ListOf[str] = Field(description="what the reviewer may decide")
     deadline: Instant = Field(description="until when")
-    explanation: str = Field(description="outcome first, then who owns it and that the agent must stop; for people")
+    explanation: str = Field(description="for people: what happened, whose it is now, and that the agent is done")
     retry: Retry = Field(description="what a caller may do")
     side_effects: ListOf[SideEffectRecord] = Field(description="attempted mutations")
 
@@ -127,7 +127,7 @@ class Classification(Record):
     prohibited: ListOf[str] = Field(description="kinds that the invariants rule out for these facts")
     obligations: ListOf[Obligation] = Field(description="what must still happen")
     evidence_gaps: ListOf[str] = Field(description="missing evidence that would have earned a better exit")
-    findings: ListOf[str] = Field(description="codes for what is odd but does not decide")
+    findings: ListOf[str] = Field(description="codes of oddities that had no say in the exit")
     facts: ListOf[str] = Field(description="names of the facts that hold, sorted")
     table: TableRef = Field(description="decision table")
     classifier_version: str = Field(description="version of the classifier")

@@ -34,7 +34,7 @@ _PARTITION_DIGITS = 32
 _HEAD_BYTES = 64 << 10
 _ARRAY = re.compile(rb"\s*\[")
 _TEXTS = re.compile(rb"\s*\{[ \t\r]*\n")
-_BINARY = re.compile(rb".{0,7}[\x00-\x08\x0e-\x1f]", re.DOTALL)
+_BINARY = re.compile(rb".{0,3}[\x00-\x08\x0e-\x1f]", re.DOTALL)
 
 
 @dataclass(frozen=True)

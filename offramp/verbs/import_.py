@@ -47,7 +47,7 @@ def import_(
         typer.Option("--list", callback=_print_sources, is_eager=True, help="Show the sources and what they lack."),
     ] = False,
 ) -> None:
-    """Import agent runs as terminal events and, where the source has them, legacy exits: JSON Lines on stdout.
+    """Turn recorded runs into typed JSON Lines: a terminal event each, and the harness's own verdict if it kept one.
 
     Only machine-readable fields are read, and no success is guessed. Errors go to stderr with their place. Ends with 1
     if there were any; their neighbours are imported all the same.

@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS legacy_exits $on_cluster
     segment Nullable(Int64) COMMENT 'segment of that run',
     dispatcher LowCardinality(Nullable(String)) COMMENT 'name of the dispatcher',
     dispatcher_version LowCardinality(Nullable(String)) COMMENT 'its version',
-    label LowCardinality(Nullable(String)) COMMENT 'its free label of the exit; mapped by a file that the user owns',
+    label LowCardinality(Nullable(String)) COMMENT 'the dispatcher''s own name for the exit',
     http_status Nullable(Int64) COMMENT 'HTTP status that it answered with',
     error_class LowCardinality(Nullable(String)) COMMENT 'error class that it reported',
     retries Nullable(Int64) COMMENT 'how often it retried',
