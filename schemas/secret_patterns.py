@@ -179,7 +179,7 @@ _CARD = (
 )
 # A card number stands alone: a part of a longer number, of an id or of a decimal fraction is none.
 _BEFORE_CARD = r"(?:^|[^A-Za-z0-9_.,-]|[^0-9][.,-])"
-_AFTER_CARD = r"(?:$|[^A-Za-z0-9_.]|\.(?:$|[^0-9]))"
+_AFTER_CARD = r"(?:$|[^A-Za-z0-9_.-]|\.(?:$|[^0-9])|-(?:$|[^A-Za-z0-9]))"
 
 DEFAULT_PATTERNS: tuple[Pattern, ...] = (
     Pattern(

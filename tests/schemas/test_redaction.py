@@ -574,3 +574,9 @@ def test_a_range_that_ends_inside_of_a_character_takes_all_of_it():
     assert redacted("a café", redactor).startswith("a [redacted:x:")
     assert redacted("a café!", redactor).endswith("]!")
     assert redactor.mask("café!".encode())[0] == b"*****!"
+
+
+@pytest.mark.parametrize("name", ["41111111-1111-4111-a111-000000000000", "54545454-5454-4545-b454-545454545454"])
+def test_an_id_of_groups_that_look_like_a_card_is_an_id(name):
+    record = {**full("terminal_event"), "event_id": name}
+    assert Redactor(b"k" * 32).redact(record)[0]["event_id"] == name
