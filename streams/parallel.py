@@ -65,7 +65,7 @@ def _rarely_look_for_cycles() -> None:
 
 def _run_and_collect(worker: Worker, task: Task) -> Outcome:
     outcome = worker.run(task)
-    gc.collect()
+    gc.collect(0)
     return outcome
 
 
