@@ -40,10 +40,14 @@ class Decided(NamedTuple):
 
 
 class Classifier:
-    """Classifies events by one table. Remembers the verdict for each set of facts, of which traffic has few."""
+    """Classifies events by one table. Remembers the verdict for each set of facts, of which traffic has few.
 
-    def __init__(self, table: Table) -> None:
+    ``unproven`` says that the table's proof fails. Then so does every classification: it has ``unproven``, true.
+    """
+
+    def __init__(self, table: Table, *, unproven: bool = False) -> None:
         self.table = table
+        self._unproven = unproven
         self._ref = table.ref
         self._verdicts: dict[int, tuple[Verdict, list[str], list[str]]] = {}
 
@@ -71,6 +75,8 @@ class Classifier:
             "content_digest": content_digest,
             "envelope": envelope.build(view, verdict, reason, self.table),
         }
+        if self._unproven:
+            classification["unproven"] = True
         opens = verdict.kind == "human_queue" or bool(obligations)
         return Decided(classification, view.bits, packet.completeness(view) if opens else None)
 

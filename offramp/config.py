@@ -42,6 +42,7 @@ class ClassifySettings(_Section):
     """How events are classified."""
 
     table: Path | None = Field(None, description="decision table; the default table if absent")
+    unproven: bool = Field(default=False, description="decide by the table even if its proof fails; its exits say so")
     workers: int | None = Field(None, ge=0, le=256, description="worker processes; one per core if absent")
 
 

@@ -18,6 +18,9 @@ LockOption = Annotated[
     float | None,
     typer.Option("--lock-timeout", metavar="SECONDS", help="How long to wait for whoever owns the store.", min=0),
 ]
+UnprovenOption = Annotated[
+    bool, typer.Option("--unproven", help="Use the table even if its proof fails; its exits say so.")
+]
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Configuration file.", show_default="offramp.toml")
 ]

@@ -57,7 +57,7 @@ def from_store(session: Session, event_id: str, tenant: str | None) -> Explained
             raise _unknown(event_id, tenant, "the store", _near_in(store, event_id), _LISTS_THEM)
         stored = store.classification(found.event_id, found.tenant)
     event = json.loads(found.text)
-    return Explained(event, explain(event, Classifier(session.table)), stored)
+    return Explained(event, explain(event, _classifier(session)), stored)
 
 
 def _near_in(store: Store, event_id: str) -> list[str]:
@@ -85,7 +85,11 @@ def from_file(session: Session, event_id: str, tenant: str | None, location: str
         tenants = ", ".join(sorted(matches))
         raise ConfigurationError(f"{location}: tenants {tenants} have event {event_id}; name one with --tenant")
     event = _redacted(session, next(iter(matches.values())), location)
-    return Explained(event, explain(event, Classifier(session.table)), None)
+    return Explained(event, explain(event, _classifier(session)), None)
+
+
+def _classifier(session: Session) -> Classifier:
+    return Classifier(session.table, unproven=session.chosen.unproven)
 
 
 def _redacted(session: Session, event: Event, location: str) -> Event:

@@ -33,7 +33,7 @@ class Ingestion:
 
     def without_store(self, files: Sequence[str]) -> Iterator[bytes]:
         """Classify and keep nothing; yields output lines."""
-        setup = Setup(self.session.table.text, self.session.redactor, rows=False, lines=self.lines)
+        setup = self._setup(rows=False)
         for source in open_sources(files, self.spool):
             for outcome in self._followed(source, self._outcomes(source, setup)):
                 self.report.add(outcome)
@@ -41,8 +41,7 @@ class Ingestion:
 
     def into_store(self, files: Sequence[str], verb: str) -> Iterator[bytes]:
         """Store and classify; yields output lines, each once its batch is stored."""
-        table = self.session.table
-        setup = Setup(table.text, self.session.redactor, lines=self.lines)
+        table, setup = self.session.table, self._setup(rows=True)
         sources = open_sources(files, self.spool)
         with self.session.store(verb) as store:
             for source in sources:
@@ -53,6 +52,10 @@ class Ingestion:
                 # A file of companions decides nothing, so the table that decided before stays the current one.
                 if any(kind == TERMINAL_EVENT for kind, _ in self.report.fates):
                     writer.activate()
+
+    def _setup(self, *, rows: bool) -> Setup:
+        table, unproven = self.session.chosen
+        return Setup(table.text, self.session.redactor, rows=rows, lines=self.lines, unproven=unproven)
 
     def _outcomes(self, source: Source, setup: Setup) -> Iterator[Outcome]:
         now = self.session.clock.now_micros
@@ -113,6 +116,10 @@ class Ingestion:
             console.say(
                 f"conflicting: {conflicts:,}, known by their id with other content, so kept apart; "
                 f"see {self.query_hint(_KEPT_APART)}"
+            )
+        if self.session.chosen.unproven:
+            console.say(
+                "unproven: the proof of this table fails, and each of its exits says so; see offramp table check"
             )
         if report.redacted:
             console.say(f"secrets replaced by keyed digests: {report.redacted:,}")

@@ -5,9 +5,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from classifier.proof import Failure, prove
 from classifier.table import Table, TableError, default_text, load
 from offramp.config import Settings, redaction_key, resolve
 from offramp.errors import ConfigurationError, CouldNotCheckError
@@ -15,6 +17,13 @@ from schemas.redaction import Redactor
 from sinks.lock import MARKER
 from sinks.store import Store, open_store
 from streams.clock import SystemClock
+
+
+class Chosen(NamedTuple):
+    """A decision table to decide by. ``unproven`` says that its proof fails, and that it is used all the same."""
+
+    table: Table
+    unproven: bool
 
 
 @dataclass(frozen=True)
@@ -32,11 +41,20 @@ class Session:
         except ValueError as error:
             raise ConfigurationError(f"redaction: {error}") from None
 
+    @cached_property
+    def chosen(self) -> Chosen:
+        """The decision table that the settings name. Raises ConfigurationError if it cannot be used, or is not proved
+        and the settings do not allow that."""
+        settings = self.settings.classify
+        if settings.table is None:
+            # Proved by a test of the project, so not once more at every start.
+            return Chosen(load(default_text()), unproven=False)
+        return choose_table(settings.table, unproven=settings.unproven)
+
     @property
     def table(self) -> Table:
-        """The decision table that the settings name. Raises ConfigurationError if it cannot be used."""
-        path = self.settings.classify.table
-        return load(default_text()) if path is None else read_table(path)
+        """The decision table alone. Raises as ``chosen`` does."""
+        return self.chosen.table
 
     @contextmanager
     def store(self, verb: str) -> Iterator[Store]:
@@ -78,7 +96,30 @@ def read_text(path: Path) -> str:
 
 
 def read_table(path: Path) -> Table:
-    """A table file. Raises ConfigurationError that lists everything wrong with it."""
+    """A table file that is proved. Raises ConfigurationError with what is wrong, or with a counter-example."""
+    return choose_table(path, unproven=False).table
+
+
+def choose_table(path: Path, *, unproven: bool) -> Chosen:
+    """A table file to decide by; one whose proof fails only where ``unproven`` allows it. Raises ConfigurationError."""
+    table = parse_table(path)
+    failures = prove(table).failures
+    if failures and not unproven:
+        raise ConfigurationError(_refusal(path, failures))
+    return Chosen(table, unproven=bool(failures))
+
+
+def _refusal(path: Path, failures: tuple[Failure, ...]) -> str:
+    first = failures[0]
+    lines = [f"{path} is not proved, so it decides nothing; {len(failures)} obligations fail, first: {first.text}"]
+    if first.bits is not None:
+        lines.append(f"smallest counter-example: {', '.join(first.facts) or 'no fact holds'}")
+    lines.append(f"`offramp table check {path}` shows it as an event; with --unproven the table is used all the same")
+    return "\n  ".join(lines)
+
+
+def parse_table(path: Path) -> Table:
+    """A table file, proved or not. Raises ConfigurationError that lists everything wrong with it."""
     try:
         return load(read_text(path))
     except TableError as error:

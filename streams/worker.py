@@ -42,12 +42,14 @@ _encode_line = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker needs for all its tasks. ``rows`` and ``lines`` say which results are wanted."""
+    """What a worker needs for all its tasks. ``rows`` and ``lines`` say which results are wanted, ``unproven`` that the
+    table's proof fails."""
 
     table_text: str
     redactor: Redactor
     rows: bool = True
     lines: bool = False
+    unproven: bool = False
     limits: Limits = field(default_factory=Limits)
 
 
@@ -97,7 +99,7 @@ class Worker:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        self.classifier = Classifier(load(setup.table_text))
+        self.classifier = Classifier(load(setup.table_text), unproven=setup.unproven)
 
     def run(self, task: Task) -> Outcome:
         """Decode, redact and classify one chunk. Raises nothing, whatever its bytes are."""
@@ -185,7 +187,8 @@ class _Run:
         digests = (verdict["content_digest"], verdict["evidence_digest"])
         text, flat = encode_json(event), flat_fields(event)
         self._events.append(EventRow(flat, text, *digests, where, now))
-        self._verdicts.append(ClassificationRow(verdict, flat, decided.fact_bits, decided.packet_completeness, now))
+        score, unproven = decided.packet_completeness, self._setup.unproven
+        self._verdicts.append(ClassificationRow(verdict, flat, decided.fact_bits, score, now, unproven))
 
     def _keep_companion(self, record: dict[str, Any], position: int) -> None:
         kind, content = record["type"], content_digest(record)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from offramp import console
-from offramp.console import ConfigOption, LockOption, StoreOption
+from offramp.console import ConfigOption, LockOption, StoreOption, UnprovenOption
 
 _COUNTS = "SELECT kind, reason_code, count() FROM v_exits GROUP BY ALL"
 
@@ -38,6 +38,7 @@ def classify(
     table: Annotated[
         Path | None, typer.Option("--table", metavar="FILE", help="Decision table.", show_default="the default table")
     ] = None,
+    unproven: UnprovenOption = False,
     workers: Annotated[
         int | None, typer.Option("--workers", help="Worker processes.", show_default="one per core", min=0)
     ] = None,
@@ -54,7 +55,7 @@ def classify(
     session = start(
         config,
         store={"path": store, "lock_timeout_s": lock_timeout},
-        classify={"table": table, "workers": workers},
+        classify={"table": table, "unproven": unproven or None, "workers": workers},
     )
     with tempfile.TemporaryDirectory(prefix="offramp-") as spool:
         ingestion = Ingestion(session, Path(spool), lines=output is Format.NDJSON)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption
+from offramp.console import ConfigOption, LockOption, StoreOption, UnprovenOption
 from offramp.errors import ConfigurationError
 
 
@@ -39,6 +39,7 @@ def explain(
     table: Annotated[
         Path | None, typer.Option("--table", metavar="FILE", help="Decision table.", show_default="the default table")
     ] = None,
+    unproven: UnprovenOption = False,
     store: StoreOption = None,
     lock_timeout: LockOption = None,
     config: ConfigOption = None,
@@ -53,7 +54,11 @@ def explain(
 
     if file is not None and store is not None:
         raise ConfigurationError("explain: --file and --store exclude each other; leave one out")
-    session = start(config, store={"path": store, "lock_timeout_s": lock_timeout}, classify={"table": table})
+    session = start(
+        config,
+        store={"path": store, "lock_timeout_s": lock_timeout},
+        classify={"table": table, "unproven": unproven or None},
+    )
     found = from_store(session, event_id, tenant) if file is None else from_file(session, event_id, tenant, file)
     if output is Format.JSON:
         sys.stdout.write(json.dumps(as_json(found), indent=2, ensure_ascii=False) + "\n")

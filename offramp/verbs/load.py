@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption
+from offramp.console import ConfigOption, LockOption, StoreOption, UnprovenOption
 
 
 def add_to(app: typer.Typer) -> None:
@@ -22,6 +22,7 @@ def load(
         Path | None,
         typer.Option("--table", metavar="FILE", help="Decision table for events.", show_default="the default table"),
     ] = None,
+    unproven: UnprovenOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Store companions: legacy exits, recovery actions, review events, enrichments.
@@ -32,7 +33,11 @@ def load(
     from offramp.ingestion import Ingestion
     from offramp.session import start
 
-    session = start(config, store={"path": store, "lock_timeout_s": lock_timeout}, classify={"table": table})
+    session = start(
+        config,
+        store={"path": store, "lock_timeout_s": lock_timeout},
+        classify={"table": table, "unproven": unproven or None},
+    )
     with tempfile.TemporaryDirectory(prefix="offramp-") as spool:
         ingestion = Ingestion(session, Path(spool))
         for _ in ingestion.into_store(files, "load"):

@@ -1,4 +1,4 @@
-"""``offramp table``: the decision table for people, and what is wrong with one of your own."""
+"""``offramp table``: the decision table for people, and what is proved of one of your own, or wrong with it."""
 
 import json
 import sys
@@ -12,6 +12,7 @@ import typer
 from offramp.errors import CheckFailedError
 
 if TYPE_CHECKING:
+    from classifier.proof import Proof
     from classifier.table import CompiledRow, Row, Table
 
 
@@ -24,7 +25,7 @@ class Format(StrEnum):
 
 FormatOption = Annotated[Format, typer.Option("--format", help="table for people, json for programs.")]
 
-group = typer.Typer(no_args_is_help=True, help="Show a decision table, or check one of your own.")
+group = typer.Typer(no_args_is_help=True, help="Show a decision table, prove one of your own, test it.")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,9 +42,9 @@ def show(
 ) -> None:
     """Print a decision table: rows in order, queues, thresholds, switches, digest. The first row that holds decides."""
     from classifier.table import default_text, load
-    from offramp.session import read_table
+    from offramp.session import parse_table
 
-    table = load(default_text()) if file is None else read_table(file)
+    table = load(default_text()) if file is None else parse_table(file)
     if output is Format.JSON:
         _print_json(_as_json(table))
     else:
@@ -52,30 +53,61 @@ def show(
 
 @group.command()
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A table file.")],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A table file.", show_default="the default table")
+    ] = None,
+    events: Annotated[
+        Path | None,
+        typer.Option("--events", metavar="OUT", help="Write the events that show what fails, as JSON Lines."),
+    ] = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """Check a table file: everything that is wrong with it, or in what it differs from the default table.
+    """Prove a table for every combination of facts that an event can have, or refute it, each failure with an event.
 
-    Ends with 1 if it cannot be used, with 2 if it cannot be read.
+    Also says what is wrong with the file, and in what it differs from the default table. The events show the failure
+    with `offramp classify --unproven --table FILE`. Ends with 1 if the table cannot be used or is not proved, with 2 if
+    it cannot be read.
     """
-    from classifier.difference import differences
+    from classifier.proof import prove
     from classifier.table import TableError, default_text, load
     from offramp.session import read_text
 
+    default = load(default_text())
     try:
-        table = load(read_text(file))
+        table = default if file is None else load(read_text(file))
     except TableError as error:
         _refuse(file, error.problems, output)
         raise typer.Exit(CheckFailedError.status) from None
-    found = differences(load(default_text()), table)
+    proof = prove(table)
+    if events is not None:
+        _write_events(events, proof, table)
+    _print_check(file, table, proof, default, output)
+    raise typer.Exit(0 if proof.holds else CheckFailedError.status)
+
+
+def _write_events(path: Path, proof: "Proof", table: "Table") -> None:
+    from offramp import console
+    from offramp.proving import events_that_show
+    from offramp.witness import write_lines
+
+    written = write_lines(path, events_that_show(proof, table))
+    console.say(f"events that show what fails: {written}, in {path}")
+
+
+def _print_check(file: Path | None, table: "Table", proof: "Proof", default: "Table", output: Format) -> None:
+    from classifier.difference import differences
+    from offramp import proving
+
+    found = differences(default, table)
     if output is Format.JSON:
-        _print_json({"valid": True, "table": table.ref, "rows": len(table.rows), "differences": found})
-    else:
-        _accept(file, table, found)
+        counted = {"valid": proof.holds, "table": table.ref, "rows": len(table.rows), "differences": found}
+        _print_json(counted | {"proof": proving.as_json(proof, table)})
+        return
+    _print_usable(file, table, found, proved=proof.holds)
+    proving.show(proof, table)
 
 
-def _refuse(file: Path, problems: list[str], output: Format) -> None:
+def _refuse(file: Path | None, problems: list[str], output: Format) -> None:
     from offramp.page import Page
 
     if output is Format.JSON:
@@ -87,11 +119,13 @@ def _refuse(file: Path, problems: list[str], output: Format) -> None:
         page.line(problem)
 
 
-def _accept(file: Path, table: "Table", found: list[str]) -> None:
+def _print_usable(file: Path | None, table: "Table", found: list[str], *, proved: bool) -> None:
     from offramp.page import Page
 
     page = Page()
-    page.line(f"{file} can be used: table {table.file.id} {table.file.version}, {len(table.rows)} rows", 0)
+    verdict = "can be used" if proved else "is not proved, so it decides nothing unless --unproven is given"
+    page.line(f"{file or 'the default table'} {verdict}: table {table.file.id} {table.file.version}, "
+              f"{len(table.rows)} rows", 0)  # fmt: skip
     page.line(f"digest {table.digest}")
     page.heading("Differences from the default table" if found else "No differences from the default table")
     for sentence in found:

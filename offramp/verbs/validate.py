@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from offramp.console import ConfigOption
+from offramp.console import ConfigOption, UnprovenOption
 
 if TYPE_CHECKING:
     from offramp.page import Page
@@ -37,6 +37,7 @@ def validate(
     table: Annotated[
         Path | None, typer.Option("--table", metavar="FILE", help="Decision table.", show_default="the default table")
     ] = None,
+    unproven: UnprovenOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Say what is wrong, unknown or missing in files of events, and which better exits more evidence would have earned.
@@ -47,7 +48,7 @@ def validate(
     from offramp.session import start
     from offramp.validation import validate as looked_at
 
-    session = start(config, classify={"table": table})
+    session = start(config, classify={"table": table, "unproven": unproven or None})
     with tempfile.TemporaryDirectory(prefix="offramp-") as spool:
         findings = looked_at(session, files, Path(spool))
     if output is Format.JSON:
