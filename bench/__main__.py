@@ -167,7 +167,10 @@ def main() -> None:
     os.environ.setdefault("OFFRAMP_REDACTION__KEY", "0" * 32)
     with kept(options.keep) as directory, tempfile.TemporaryDirectory(prefix="offramp-bench-") as scratch:
         parts = measure_parts(generated(sizes[-1], directory))
-        measured = measure_sizes(sizes, directory, Path(scratch))
+        try:
+            measured = measure_sizes(sizes, directory, Path(scratch))
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"{error}\n{error.output.decode(errors='replace')}")
     print_parts(parts)
     print_ratios(measured)
     found = targets(parts, measured)

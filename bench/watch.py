@@ -25,14 +25,14 @@ class Cost:
 
 
 def run(command: Sequence[str], output: Path) -> Cost:
-    """Run a command to its end, its standard output in the file ``output``. Raises CalledProcessError if it fails.
+    """Run a command to its end, what it prints in the file ``output``. Raises CalledProcessError with that if it fails.
 
     A status of 1 is no failure: it is how a verb says that some of its input was no valid record.
     """
     with output.open("wb") as out:
         started = time.perf_counter()
         # A session of its own, by which all its processes are found.
-        process = subprocess.Popen(command, stdout=out, start_new_session=True)
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
         peak, members, looked = 0, [process.pid], started
         while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
             if time.perf_counter() - looked > LOOK_AROUND_S:
@@ -42,7 +42,7 @@ def run(command: Sequence[str], output: Path) -> Cost:
         wall = time.perf_counter() - started
     process.returncode = os.waitstatus_to_exitcode(ended[1])
     if process.returncode not in (0, 1):
-        raise subprocess.CalledProcessError(process.returncode, command)
+        raise subprocess.CalledProcessError(process.returncode, command, output.read_bytes())
     return Cost(wall, ended[2].ru_utime + ended[2].ru_stime, peak)
 
 
