@@ -1,8 +1,9 @@
 """How fast the engine recomputes the exits of stored events: ``python -m bench.sql``. Ends with 1 if it is too slow.
 
 The rows have random facts, each holding in one of eight, so that every row of the table decides some and nothing is
-gained by remembering. They are read from a table on disk. Everything that facts tell of an exit is computed, and
-counted. The time of the fastest round counts, because on a shared machine only that is a property of the program.
+gained by remembering. They are read from a table on disk. What is computed and counted is the outcome, which stands for
+row, exit, reason and queue, and whether it is verified. The time of the fastest round counts, because on a shared
+machine only that is a property of the program.
 """
 
 import argparse
@@ -29,11 +30,9 @@ _FILL = f"""
 
 
 def recomputing() -> str:
-    """The statement: exits of all rows by the default table, counted."""
+    """The statement: the outcome of every row by the default table, counted."""
     exits = exit_sql(load(default_text()))
-    columns = ("rule_id", "kind", "reason_code", "queue", "verified")
-    listed = ", ".join(f"{getattr(exits, name)} AS {name}" for name in columns)
-    return f"SELECT {listed}, count() FROM facts GROUP BY ALL"  # noqa: S608 -- constants
+    return f"SELECT {exits.outcome} AS outcome, {exits.verified} AS verified, count() FROM facts GROUP BY ALL"  # noqa: S608
 
 
 def fastest(work: Callable[[], object]) -> float:

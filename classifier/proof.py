@@ -95,7 +95,7 @@ def prove(table: Table, *, most_steps: int = MOST_STEPS) -> Proof:
     A table whose conditions take more than ``most_steps`` to compare fails, as one that nobody can vouch for.
     """
     diagram = Diagram(most_steps=most_steps)
-    possible = _possible(diagram, CONSTRAINTS)
+    possible = possible_in(diagram)
     try:
         obligations = tuple(_Prover(table, diagram, possible).obligations())
     except TooComplexError as error:
@@ -104,8 +104,8 @@ def prove(table: Table, *, most_steps: int = MOST_STEPS) -> Proof:
     return Proof(table.ref, len(FACTS), len(CONSTRAINTS), diagram.count(possible), obligations)
 
 
-def _possible(diagram: Diagram, constraints: Iterable[Constraint]) -> int:
-    """Where none of the constraints is violated."""
+def possible_in(diagram: Diagram, constraints: Iterable[Constraint] = CONSTRAINTS) -> int:
+    """The combinations of facts that none of the constraints rules out, as a node of a diagram."""
     return diagram.every(diagram.negated(diagram.of(parse(each.never, BY_NAME))) for each in constraints)
 
 
@@ -277,7 +277,7 @@ def _why_never(condition: Condition) -> list[str]:
     node = diagram.of(condition)
     for each in CONSTRAINTS:
         fewer = [other for other in needed if other is not each]
-        if diagram.every((_possible(diagram, fewer), node)) == NEVER:
+        if diagram.every((possible_in(diagram, fewer), node)) == NEVER:
             needed = fewer
     return list(dict.fromkeys(each.why for each in needed)) or ["Its condition contradicts itself."]
 
