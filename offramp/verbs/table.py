@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from offramp.console import ConfigOption, UnprovenOption
 from offramp.errors import CheckFailedError
 
 if TYPE_CHECKING:
     from classifier.proof import Proof
     from classifier.table import CompiledRow, Row, Table
+    from offramp.table_testing import Findings
 
 
 class Format(StrEnum):
@@ -83,6 +85,53 @@ def check(
         _write_events(events, proof, table)
     _print_check(file, table, proof, default, output)
     raise typer.Exit(0 if proof.holds else CheckFailedError.status)
+
+
+@group.command("test")
+def run_tests(
+    place: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="Labelled events, .jsonl or .json.")],
+    table: Annotated[
+        Path | None, typer.Option("--table", metavar="FILE", help="Decision table.", show_default="the default table")
+    ] = None,
+    missing: Annotated[
+        Path | None,
+        typer.Option("--missing", metavar="OUT", help="Write what no case exercises as events to be labelled."),
+    ] = None,
+    require_coverage: Annotated[
+        bool, typer.Option("--require-coverage", help="Fail if a row or a feasible pair is not exercised.")
+    ] = False,
+    unproven: UnprovenOption = False,
+    output: FormatOption = Format.TABLE,
+    config: ConfigOption = None,
+) -> None:
+    """Run labelled events against a table, and say which rows and conditions of it they exercise (masking MC/DC).
+
+    Only labelled events count as exercise. Ends with 1 if a case fails or cannot be read, and with --require-coverage
+    if anything that is possible is not exercised.
+    """
+    from offramp import table_testing
+    from offramp.session import start
+
+    session = start(config, classify={"table": table, "unproven": unproven or None})
+    findings = table_testing.run(session, place)
+    if missing is not None:
+        _write_missing(missing, findings)
+    if output is Format.JSON:
+        _print_json(table_testing.as_json(findings))
+    else:
+        table_testing.show(findings)
+    uncovered = require_coverage and not findings.coverage.is_complete
+    raise typer.Exit(CheckFailedError.status if uncovered or not findings.passes else 0)
+
+
+def _write_missing(path: Path, findings: "Findings") -> None:
+    from offramp import console
+    from offramp.table_testing import to_be_labelled
+    from offramp.witness import write_lines
+
+    written, wanted = write_lines(path, to_be_labelled(findings)), len(findings.coverage.missing)
+    beyond = f"; {wanted - written} more have no event under these thresholds" if wanted > written else ""
+    console.say(f"events to be labelled: {written}, in {path}{beyond}")
 
 
 def _write_events(path: Path, proof: "Proof", table: "Table") -> None:

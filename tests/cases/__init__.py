@@ -48,14 +48,15 @@ class Case:
 
 
 def load_cases() -> tuple[Case, ...]:
-    """All cases: the labelled ones, then the failure injections."""
+    """All cases: the labelled ones, those that cover the default table, then the failure injections."""
     return (*_labelled(), *_injections())
 
 
 def _labelled() -> Iterator[Case]:
-    for line in (_HERE / "labelled.jsonl").read_text(encoding="utf-8").splitlines():
-        content = json.loads(line)
-        yield _case(content["id"], content["source"], content)
+    for name in ("labelled.jsonl", "coverage.jsonl"):
+        for line in (_HERE / name).read_text(encoding="utf-8").splitlines():
+            content = json.loads(line)
+            yield _case(content["id"], content["source"], content)
 
 
 def _injections() -> Iterator[Case]:

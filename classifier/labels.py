@@ -1,0 +1,106 @@
+"""Labelled events: terminal events with the exit that each must get, and those that it must never get."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from classifier.fact import Event
+from schemas.errors import MessageError
+from schemas.json_form import canonical
+
+_Kind = Literal["completed", "refusal", "fallback", "partial", "human_queue"]
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class LabelError(ValueError):
+    """A labelled event that cannot be used. The message names the place and says what is wrong."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Expectation(_Part):
+    """What must be answered. ``reason_code`` None leaves the reason open; ``obligations`` are actions that must be
+    among the answer's."""
+
+    kind: _Kind
+    reason_code: str | None = None
+    verified: bool
+    obligations: list[Literal["reconcile", "compensate"]] = []
+
+
+class LabelledEvent(_Part):
+    """A labelled event as it is written.
+
+    It is named by ``id``, or by ``case`` and ``variant``. ``expect`` and ``prohibited`` are both null until somebody
+    has labelled it. ``source`` and ``comment`` are for people.
+    """
+
+    id: _Text | None = None
+    case: _Text | None = None
+    variant: _Text | None = None
+    source: str | None = None
+    title: str = ""
+    event: dict[str, Any]
+    expect: Expectation | None
+    prohibited: list[_Kind] | None
+    comment: Any = None
+
+    @property
+    def name(self) -> str:
+        """What it is called; empty if it has no name."""
+        return self.id or "-".join(filter(None, (self.case, self.variant)))
+
+
+class Mismatch(_Part):
+    """One thing that was answered otherwise."""
+
+    what: str
+    expected: Any
+    actual: Any
+
+    @property
+    def text(self) -> str:
+        """The mismatch as a sentence."""
+        return f"{self.what}: expected {_said(self.expected)}, got {_said(self.actual)}"
+
+
+def read(raw: Any, name: str = "") -> tuple[LabelledEvent, Event]:
+    """A labelled event and its event in memory form; ``name`` for one that has none. Raises LabelError."""
+    try:
+        labelled = LabelledEvent.model_validate(raw)
+        event = canonical(labelled.event)
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        raise LabelError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except MessageError as error:
+        raise LabelError(f"event: {error}") from None
+    if event["type"] != "terminal_event":
+        raise LabelError(f"event: the type {event['type']} has no exit")
+    if (labelled.expect is None) is not (labelled.prohibited is None):
+        raise LabelError("expect and prohibited: give both, or null for both until it is labelled")
+    if not labelled.name and not name:
+        raise LabelError("id: missing; so that a failing case can be named")
+    return labelled.model_copy(update={"id": labelled.name or name}), event
+
+
+def mismatches(labelled: LabelledEvent, classification: Mapping[str, Any]) -> Iterator[Mismatch]:
+    """In what a classification differs from the label; nothing for an event that nobody has labelled."""
+    expect, actual = labelled.expect, classification
+    if expect is None:
+        return
+    for what in ("kind", "reason_code", "verified"):
+        wanted = getattr(expect, what)
+        if wanted is not None and wanted != actual[what]:
+            yield Mismatch(what=what, expected=wanted, actual=actual[what])
+    owed = sorted({owed["action"] for owed in actual["obligations"]})
+    if not set(expect.obligations) <= set(owed):
+        yield Mismatch(what="obligations", expected=expect.obligations, actual=owed)
+    if not set(labelled.prohibited or ()) <= set(actual["prohibited"]):
+        yield Mismatch(what="prohibited", expected=labelled.prohibited, actual=actual["prohibited"])
+
+
+def _said(value: Any) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)

@@ -1,0 +1,272 @@
+"""Labelled events against a table: which get their exit, and which rows and conditions of the table they exercise."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from classifier.decide import Classifier
+from classifier.diagram import TooComplexError
+from classifier.fact import Event
+from classifier.facts import names
+from classifier.labels import LabelError, LabelledEvent, Mismatch, mismatches, read
+from classifier.mcdc import Coverage, Missing, Pair, measure
+from classifier.synthesis import event_for
+from classifier.table import Table
+from offramp import console
+from offramp.errors import CheckFailedError, ConfigurationError
+from offramp.page import Page
+from offramp.session import Session, read_text
+from offramp.witness import as_sent
+from schemas.errors import MessageError
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A labelled event, where it stands, how it was answered, and what of that is wrong."""
+
+    place: str
+    labelled: LabelledEvent
+    answer: dict[str, Any]
+    bits: int
+    wrong: list[Mismatch]
+
+    @property
+    def fate(self) -> str:
+        """What became of it: ``passed``, ``failed``, or ``unlabelled``."""
+        if self.labelled.expect is None:
+            return "unlabelled"
+        return "failed" if self.wrong else "passed"
+
+
+class Fault(NamedTuple):
+    """What is no labelled event: where it stands, and why."""
+
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the tests of a table say, and what they exercise of it. Only labelled events count for that."""
+
+    table: Table
+    tested: list[Tested]
+    faults: list[Fault]
+    coverage: Coverage
+
+    @property
+    def fates(self) -> Counter[str]:
+        """How many events passed, failed, or nobody has labelled."""
+        return Counter(tested.fate for tested in self.tested)
+
+    @property
+    def passes(self) -> bool:
+        """Whether everything is a labelled event that gets its exit, or waits for its label."""
+        return not self.faults and not self.fates["failed"]
+
+
+def run(session: Session, place: Path) -> Findings:
+    """Run the labelled events of a file, or of all files below a directory.
+
+    Raises ConfigurationError for what cannot be read, CheckFailedError for a table too entangled to measure.
+    """
+    table, unproven = session.chosen
+    runner = _Runner(session, Classifier(table, unproven=unproven))
+    for file in _files(place):
+        for where, name, raw in _records(file):
+            runner.take(where, name, raw)
+    try:
+        coverage = measure(table, [tested.bits for tested in runner.tested if tested.labelled.expect])
+    except TooComplexError as error:
+        raise CheckFailedError(f"what the cases exercise cannot be told: {error}") from None
+    return Findings(table, runner.tested, runner.faults, coverage)
+
+
+class _Runner:
+    """Collects what became of records."""
+
+    def __init__(self, session: Session, classifier: Classifier) -> None:
+        self._redactor, self._classifier = session.redactor, classifier
+        self.tested: list[Tested] = []
+        self.faults: list[Fault] = []
+
+    def take(self, where: str, name: str, raw: Any) -> None:
+        try:
+            labelled, event = read(json.loads(raw) if isinstance(raw, str) else raw, name)
+            self._test(where, labelled, event)
+        except (LabelError, MessageError) as error:
+            self.faults.append(Fault(where, str(error)))
+        except (ValueError, RecursionError) as error:
+            self.faults.append(Fault(where, f"no valid JSON: {error}"))
+
+    def _test(self, where: str, labelled: LabelledEvent, event: Event) -> None:
+        """Answer as classify does, of the redacted event."""
+        decided = self._classifier.classify(self._redactor.redact(event)[0])
+        wrong = list(mismatches(labelled, decided.classification))
+        self.tested.append(Tested(where, labelled, decided.classification, decided.fact_bits, wrong))
+
+
+def _files(place: Path) -> list[Path]:
+    if not place.is_dir():
+        return [place]
+    found = sorted(path for path in place.rglob("*") if path.suffix in {".jsonl", ".json"})
+    if not found:
+        raise ConfigurationError(f"{place}: no file of labelled events, .jsonl or .json, in it")
+    return found
+
+
+def _records(file: Path) -> Iterator[tuple[str, str, Any]]:
+    """Place, name and content of what should be labelled events: a line each, or a JSON object of variants by name."""
+    text = read_text(file)
+    if file.suffix == ".json":
+        yield from _variants(file, text)
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            yield f"{file}, line {number}", "", line
+
+
+def _variants(file: Path, text: str) -> Iterator[tuple[str, str, Any]]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or "event" in content:
+        yield str(file), file.stem, text
+        return
+    for variant, raw in content.items():
+        yield f"{file}, {variant}", f"{file.stem}-{variant}", raw
+
+
+# --- tests to be labelled
+
+
+def to_be_labelled(findings: Findings) -> Iterator[dict[str, Any]]:
+    """The missing tests in the format of labelled events, without a label. What the table says is a comment."""
+    classifier = Classifier(findings.table)
+    for missing in findings.coverage.missing:
+        event = event_for(missing.bits, findings.table.thresholds)
+        if event is not None:
+            yield _unlabelled(missing, event, classifier.classify(event).classification)
+
+
+def _unlabelled(missing: Missing, event: Event, answer: dict[str, Any]) -> dict[str, Any]:
+    says = {name: answer[name] for name in ("kind", "reason_code", "rule_id", "verified", "prohibited")}
+    owed = sorted({owed["action"] for owed in answer["obligations"]})
+    return {
+        "id": event["event_id"],
+        "source": "own",
+        "title": ", ".join(names(missing.bits)) or "no fact holds",
+        "event": as_sent(event),
+        "expect": None,
+        "prohibited": None,
+        "comment": {"shows": list(missing.shows), "table_says": says | {"obligations": owed}},
+    }
+
+
+# --- for programs
+
+
+def as_json(findings: Findings) -> dict[str, Any]:
+    """Everything, in plain JSON values."""
+    coverage = findings.coverage
+    return {
+        "table": findings.table.ref,
+        "cases": [_tested_as_json(tested) for tested in findings.tested],
+        "faults": [fault._asdict() for fault in findings.faults],
+        "fates": {fate: findings.fates[fate] for fate in ("passed", "failed", "unlabelled")},
+        "coverage": {
+            "method": coverage.method,
+            "rows": coverage.decided,
+            "pairs": len(coverage.pairs),
+            "feasible": len(coverage.feasible),
+            "shown": len(coverage.shown),
+            "complete": coverage.is_complete,
+            "missing": [{"facts": names(each.bits), "shows": each.shows} for each in coverage.missing],
+            "infeasible": [
+                {"row": pair.row_id, "fact": pair.fact, "proof": pair.ruled_out} for pair in coverage.infeasible
+            ],
+        },
+    }
+
+
+def _tested_as_json(tested: Tested) -> dict[str, Any]:
+    labelled, answer = tested.labelled, tested.answer
+    return {
+        "id": labelled.name,
+        "title": labelled.title,
+        "place": tested.place,
+        "fate": tested.fate,
+        "expected": None if labelled.expect is None else labelled.expect.model_dump(),
+        "actual": {name: answer[name] for name in ("kind", "reason_code", "rule_id", "verified", "prohibited")},
+        "wrong": [mismatch.model_dump() for mismatch in tested.wrong],
+    }
+
+
+# --- for people
+
+
+def show(findings: Findings) -> None:
+    """Print how many pass, everything that does not, and what is exercised."""
+    fates, table = findings.fates, findings.table.file
+    page = Page()
+    page.line(
+        f"table {table.id} {table.version}: {len(findings.tested):,} cases, {fates['passed']:,} pass, "
+        f"{fates['failed']:,} fail, {fates['unlabelled']:,} without a label, {len(findings.faults):,} cannot be read",
+        0,
+    )
+    for fault in findings.faults:
+        page.line(f"{fault.place}: {fault.reason}")
+    for tested in findings.tested:
+        if tested.fate == "failed":
+            _show_failed(page, tested, findings.table)
+    _show_coverage(page, findings.coverage)
+
+
+def _show_failed(page: Page, tested: Tested, table: Table) -> None:
+    row = tested.answer["rule_id"]
+    number = [each.id for each in table.file.rows].index(row) + 1
+    title = f" {tested.labelled.title}" if tested.labelled.title else ""
+    page.heading(f"{tested.labelled.name}:{title} ({tested.place})")
+    for mismatch in tested.wrong:
+        page.line(mismatch.text)
+    page.line(f"decided by row {number}, {row}")
+
+
+def _show_coverage(page: Page, coverage: Coverage) -> None:
+    rows = len([count for count in coverage.decided.values() if count])
+    page.heading(
+        f"Exercised: {rows} of {len(coverage.decided)} rows, and by {coverage.method} "
+        f"{len(coverage.shown)} of {len(coverage.feasible)} feasible pairs of conditions"
+    )
+    console.table("", _COLUMNS, [_row(coverage, row_id) for row_id in coverage.decided])
+    if coverage.missing:
+        page.heading(f"Missing: {len(coverage.missing)} tests; --missing FILE writes them, to be labelled")
+    for missing in coverage.missing:
+        page.line(f"{', '.join(names(missing.bits)) or 'no fact holds'}: {'; '.join(missing.shows)}")
+    if coverage.infeasible:
+        page.heading(f"Infeasible: {len(coverage.infeasible)} pairs, each with its proof")
+    for pair in coverage.infeasible:
+        _show_infeasible(page, pair)
+
+
+_COLUMNS = (("row", "code"), ("cases", "right"), ("pairs", "right"), ("feasible", "right"), ("shown", "right"))
+
+
+_FEASIBLE, _SHOWN = attrgetter("is_feasible"), attrgetter("is_shown")
+
+
+def _row(coverage: Coverage, row_id: str) -> tuple[str, int, int, int, int]:
+    pairs = [pair for pair in coverage.pairs if pair.row_id == row_id]
+    feasible, shown = (sum(map(which, pairs)) for which in (_FEASIBLE, _SHOWN))
+    return row_id, coverage.decided[row_id], len(pairs), feasible, shown
+
+
+def _show_infeasible(page: Page, pair: Pair) -> None:
+    page.line(f"row {pair.row_id}, {pair.fact}: {pair.ruled_out[0]}")
+    for sentence in pair.ruled_out[1:]:
+        page.line(sentence, 2)
