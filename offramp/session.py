@@ -111,9 +111,11 @@ def choose_table(path: Path, *, unproven: bool) -> Chosen:
 
 def _refusal(path: Path, failures: tuple[Failure, ...]) -> str:
     first = failures[0]
-    lines = [f"{path} is not proved, so it decides nothing; {len(failures)} obligations fail, first: {first.text}"]
+    lines = [f"{path} is not proved, so it decides nothing. {first.text}"]
     if first.bits is not None:
         lines.append(f"smallest counter-example: {', '.join(first.facts) or 'no fact holds'}")
+    if len(failures) > 1:
+        lines.append(f"and {len(failures) - 1} more")
     lines.append(f"`offramp table check {path}` shows it as an event; with --unproven the table is used all the same")
     return "\n  ".join(lines)
 

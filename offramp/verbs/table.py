@@ -60,7 +60,12 @@ def check(
     ] = None,
     events: Annotated[
         Path | None,
-        typer.Option("--events", metavar="OUT", help="Write the events that show what fails, as JSON Lines."),
+        typer.Option(
+            "--events",
+            metavar="OUT",
+            help="Write the events that show what fails, as JSON Lines.",
+            show_default="nowhere",
+        ),
     ] = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
@@ -95,7 +100,9 @@ def run_tests(
     ] = None,
     missing: Annotated[
         Path | None,
-        typer.Option("--missing", metavar="OUT", help="Write what no case exercises as events to be labelled."),
+        typer.Option(
+            "--missing", metavar="OUT", help="Write what no case exercises, to be labelled.", show_default="nowhere"
+        ),
     ] = None,
     require_coverage: Annotated[
         bool, typer.Option("--require-coverage", help="Fail if a row or a feasible pair is not exercised.")

@@ -12,7 +12,7 @@ import pytest
 from tests.docs.console import Command, commands, missing, pages
 
 ROOT = Path(__file__).parents[2]
-NEEDED = ("tests/data", "examples", "classifier/default.toml")
+NEEDED = ("tests/data", "tests/cases", "examples", "classifier/default.toml")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 WITH_COMMANDS = [page for page in pages(ROOT) if commands(page.read_text("utf-8"))]
