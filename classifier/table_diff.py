@@ -39,8 +39,8 @@ class Region:
     """Sets of facts whose exit changes alike.
 
     ``index`` are the indexes of both outcomes in :func:`classifier.outcomes.outcomes` of their tables, ``assignments``
-    the number of sets of facts, ``bits`` the one with the fewest. ``deciding`` are the facts that decide there, by either
-    table: names as conditions write them.
+    the number of sets of facts, ``bits`` the one with the fewest. ``deciding`` are the facts that decide there, by
+    either table: names as conditions write them.
     """
 
     index: tuple[int, int]

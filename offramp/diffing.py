@@ -1,0 +1,285 @@
+"""Two tables against each other, and against what is stored: what ``table diff`` finds and shows."""
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from classifier.decide import CLASSIFIER_VERSION
+from classifier.diagram import TooComplexError
+from classifier.difference import differences
+from classifier.fact import Event
+from classifier.outcomes import Outcome
+from classifier.sql import exit_sql
+from classifier.synthesis import event_for
+from classifier.table import Table, TableError, load
+from classifier.table_diff import Direction, Region, ThresholdChange, regions, threshold_changes
+from offramp.console import plain
+from offramp.errors import ConfigurationError
+from offramp.page import Page
+from offramp.period import Period
+from schemas.events import TerminalEvent
+from schemas.json_form import to_json
+from sinks.store import Store
+
+Change = tuple[int, int]
+"""Indexes of two outcomes, see :class:`classifier.table_diff.Region`."""
+
+OTHER_VERSION, OTHER_THRESHOLDS = "classifier_version", "thresholds"
+_WHY = {
+    OTHER_VERSION: "another version of the classifier found their facts, which may mean something else",
+    OTHER_THRESHOLDS: "their facts were judged by other thresholds than both tables have",
+}
+
+
+class Stored(NamedTuple):
+    """A stored event that an edit of the table would give another exit."""
+
+    tenant: str
+    event_id: str
+
+
+class Affected(NamedTuple):
+    """How many stored events change in one way, and the newest of them."""
+
+    events: int
+    sample: tuple[Stored, ...]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What is stored of a period. ``replayed`` counts events that both tables were asked about, ``not_replayable``
+    those that they could not be, by reason."""
+
+    replayed: int = 0
+    affected: dict[Change, Affected] = field(default_factory=dict)
+    not_replayable: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Diff:
+    """What ``new`` does differently from ``old``. ``traffic`` is None where no store was asked."""
+
+    old: Table
+    new: Table
+    regions: tuple[Region, ...]
+    thresholds: tuple[ThresholdChange, ...]
+    traffic: Traffic | None
+
+    @property
+    def loosens(self) -> bool:
+        """Whether any change leads to a less careful exit."""
+        directions = [*(each.direction for each in self.regions), *(each.direction for each in self.thresholds)]
+        return Direction.LOOSENS in directions
+
+    def affected(self, region: Region) -> Affected | None:
+        """Stored events in a region; None where no store was asked."""
+        return None if self.traffic is None else self.traffic.affected.get(region.index, Affected(0, ()))
+
+    def witness(self, region: Region) -> Event | None:
+        """An event with the fewest facts of a region. None if none can be made up."""
+        return event_for(region.bits, self.new.thresholds)
+
+
+def compare(old: Table, new: Table, traffic: Traffic | None) -> Diff:
+    """Both tables over everything that is possible. Raises ConfigurationError if they are too entangled for that."""
+    try:
+        found = tuple(regions(old, new))
+    except TooComplexError as error:
+        raise ConfigurationError(f"the tables cannot be compared: {error}; say their conditions more simply") from None
+    return Diff(old, new, found, tuple(threshold_changes(old, new)), traffic)
+
+
+# --- what is stored
+
+
+def traffic_in(store: Store, old: Table, new: Table, period: Period, sample: int) -> Traffic:
+    """Ask the engine what both tables say of the stored facts; ``sample`` events are named per change.
+
+    Facts count that this version of the classifier found under the thresholds of both tables, or in an event without
+    steps, which no threshold judges.
+    """
+    why = _why_not(store, old, new)
+    rows = f"""
+        SELECT *, {why} AS why FROM v_classifications
+        WHERE occurred_at >= fromUnixTimestamp64Micro({period.since})
+            AND occurred_at < fromUnixTimestamp64Micro({period.until})
+    """  # noqa: S608 -- numbers and our own text
+    excluded = _rows(store, f"SELECT why, count() AS events FROM ({rows}) GROUP BY why")  # noqa: S608
+    counted = {row["why"]: row["events"] for row in excluded}
+    newest = f"groupArraySorted({max(sample, 1)})((-toUnixTimestamp64Micro(occurred_at), tenant, event_id))"
+    outcomes = f"{exit_sql(old).outcome} AS before, {exit_sql(new).outcome} AS after"
+    changes = f"SELECT {outcomes}, count() AS events, {newest} AS newest FROM ({rows}) WHERE why = '' GROUP BY ALL"  # noqa: S608
+    affected = {
+        (row["before"] - 1, row["after"] - 1): Affected(
+            row["events"], tuple(Stored(*place) for _, *place in row["newest"][:sample])
+        )
+        for row in _rows(store, changes)
+    }
+    return Traffic(counted.pop("", 0), affected, counted)
+
+
+def _why_not(store: Store, old: Table, new: Table) -> str:
+    """SQL: why the facts of a classification are not those that both tables would be asked about, else empty."""
+    judged_alike = [
+        f"'{row['table_digest']}'"
+        for row in _rows(store, "SELECT DISTINCT table_digest, table_text FROM v_tables")
+        if _same_thresholds(row["table_text"], old, new)
+    ]
+    alike = f"table_digest IN ({', '.join(judged_alike)})" if judged_alike else "0"
+    stepless = "SELECT identity FROM terminal_events FINAL WHERE JSONLength(event, 'steps') = 0"
+    return f"""
+        multiIf(
+            classifier_version != '{CLASSIFIER_VERSION}', '{OTHER_VERSION}',
+            {alike} OR cityHash64(tenant, event_id) IN ({stepless}), '',
+            '{OTHER_THRESHOLDS}'
+        )
+    """
+
+
+def _same_thresholds(text: str, old: Table, new: Table) -> bool:
+    try:
+        stored = load(text)
+    except TableError:  # of a version of the program that knew other facts
+        return False
+    return not threshold_changes(stored, old) and not threshold_changes(stored, new)
+
+
+def _rows(store: Store, sql: str) -> Iterator[dict[str, Any]]:
+    return map(json.loads, store.query(sql).splitlines())
+
+
+# --- for programs
+
+
+def witness_lines(diff: Diff) -> bytes:
+    """An event for every region, as a producer would send it, one a line."""
+    events = filter(None, map(diff.witness, diff.regions))
+    return b"".join(to_json(event, TerminalEvent) + b"\n" for event in events)
+
+
+def as_json(diff: Diff) -> dict[str, Any]:
+    """Everything, in plain JSON values."""
+    traffic = diff.traffic
+    return {
+        "old": diff.old.ref,
+        "new": diff.new.ref,
+        "loosens": diff.loosens,
+        "differences": differences(diff.old, diff.new),
+        "thresholds": [change._asdict() for change in diff.thresholds],
+        "regions": [_region_as_json(diff, region) for region in diff.regions],
+        "replayed": traffic and traffic.replayed,
+        "not_replayable": traffic and traffic.not_replayable,
+    }
+
+
+def _region_as_json(diff: Diff, region: Region) -> dict[str, Any]:
+    affected, witness = diff.affected(region), diff.witness(region)
+    return {
+        "direction": region.direction.value,
+        "sentence": region.sentence,
+        "before": _outcome_as_json(region.before),
+        "after": _outcome_as_json(region.after),
+        "deciding": list(region.deciding),
+        "assignments": region.assignments,
+        "smallest": list(region.facts),
+        "event": witness and json.loads(to_json(witness, TerminalEvent)),
+        "events": affected and affected.events,
+        "sample": affected and [each._asdict() for each in affected.sample],
+    }
+
+
+def _outcome_as_json(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "rule_id": outcome.rule_id,
+        "kind": outcome.kind,
+        "reason_code": outcome.reason_code,
+        "reason_from": outcome.reason_from,
+        "queue": outcome.queue,
+    }
+
+
+# --- for people
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How the command was given, as far as what it suggests has to repeat it."""
+
+    new: Path | None
+    store: Path | None
+
+    @property
+    def options(self) -> str:
+        """The options that choose table and store."""
+        given = (("--table", self.new), ("--store", self.store))
+        return "".join(f" {name} {shlex.quote(str(value))}" for name, value in given if value is not None)
+
+
+def show(diff: Diff, asked: Asked) -> None:
+    """Print the difference."""
+    page = Page()
+    old, new = (f"{table.file.id} {table.file.version}" for table in (diff.old, diff.new))
+    page.line(f"From table {old} to {new}: {_summary(diff)}", 0)
+    _show_edits(page, diff)
+    for direction, heading in _HEADINGS.items():
+        _show_regions(page, diff, [each for each in diff.regions if each.direction is direction], heading, asked)
+    if diff.traffic is not None:
+        _show_traffic(page, diff.traffic, asked)
+
+
+_HEADINGS = {
+    Direction.LOOSENS: "Loosens safety",
+    Direction.TIGHTENS: "Tightens safety",
+    Direction.MOVES: "Moves between exits that are equally safe",
+}
+
+
+def _summary(diff: Diff) -> str:
+    if not diff.regions and not diff.thresholds:
+        return "no run gets another exit"
+    return "safety is loosened" if diff.loosens else "safety is not loosened"
+
+
+def _show_edits(page: Page, diff: Diff) -> None:
+    edits = differences(diff.old, diff.new)
+    page.heading("What was edited" if edits else "Nothing was edited but names")
+    for sentence in edits:
+        page.line(sentence)
+    for change in diff.thresholds:
+        verb = "loosens" if change.direction is Direction.LOOSENS else "tightens"
+        page.line(f"{change.name} {verb} safety: with {change.after}, other runs are in doubt or stuck than before", 1)
+
+
+def _show_regions(page: Page, diff: Diff, found: Sequence[Region], heading: str, asked: Asked) -> None:
+    if found:
+        page.heading(heading)
+    for region in found:
+        page.line(region.sentence)
+        smallest = ", ".join(region.facts) or "no fact at all"
+        page.line(f"{region.assignments:,} possible combinations of facts, the smallest: {smallest}", 2)
+        if affected := diff.affected(region):
+            _show_affected(page, affected, asked)
+
+
+def _show_affected(page: Page, affected: Affected, asked: Asked) -> None:
+    page.line(f"stored events: {affected.events:,}", 2)
+    for each in affected.sample:
+        _show_command(f"explain {shlex.quote(each.event_id)} --tenant {shlex.quote(each.tenant)}{asked.options}")
+
+
+def _show_command(arguments: str) -> None:
+    """A command on a line of its own that does not wrap, so that it can be copied."""
+    sys.stdout.write(plain(f"      offramp {arguments}") + "\n")
+
+
+def _show_traffic(page: Page, traffic: Traffic, asked: Asked) -> None:
+    page.heading(f"{traffic.replayed:,} stored events were replayed")
+    for why, events in sorted(traffic.not_replayable.items()):
+        page.line(f"{events:,} were not: {_WHY[why]}")
+    if traffic.not_replayable:
+        page.line("Their evidence can be asked instead:")
+        _show_command(f"rebuild --dry-run{asked.options}")

@@ -1,0 +1,92 @@
+"""``offramp table diff``: what an edit of the table does, before it runs."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from offramp.console import ConfigOption, LockOption, StoreOption
+from offramp.errors import ConfigurationError
+from offramp.period import SinceOption
+from offramp.verbs.table import Format, FormatOption, group
+
+if TYPE_CHECKING:
+    from classifier.table import Table
+    from offramp.diffing import Traffic
+    from offramp.period import Period
+    from offramp.session import Session
+
+_DEFAULT = "default"
+
+
+def add_to(_app: typer.Typer) -> None:
+    """Register the command with its group."""
+    group.command(name="diff")(diff)
+
+
+def diff(
+    old: Annotated[str, typer.Argument(metavar="A", help="A table file, or `default`.")],
+    new: Annotated[str, typer.Argument(metavar="B", help="The table file to compare with it, or `default`.")],
+    store: StoreOption = None,
+    since: SinceOption = None,
+    listed: Annotated[int, typer.Option("--list", metavar="N", help="Stored events named per change.", min=0)] = 3,
+    events: Annotated[
+        Path | None,
+        typer.Option("--events", metavar="FILE", help="Write an event for each change there.", show_default="nowhere"),
+    ] = None,
+    output: FormatOption = Format.TABLE,
+    lock_timeout: LockOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Say which runs get another exit by table B than by table A: over everything possible, and over what is stored.
+
+    Without a store, what is possible is compared alone. Ends with 1 if a change loosens safety: if it leads to a less
+    careful exit. From careful to careless: refusal and human_queue, fallback and partial, completed.
+    """
+    from offramp.diffing import Asked, as_json, compare, show, witness_lines
+    from offramp.period import period
+    from offramp.session import start
+
+    session = start(config, store={"path": store, "lock_timeout_s": lock_timeout})
+    before, after = _table(old, proved=False), _table(new, proved=True)
+    when = period(since, None, session.clock.now_micros)
+    found = compare(before, after, _traffic(session, (before, after), when, listed, required=store is not None))
+    if events is not None:
+        _write(events, witness_lines(found))
+    if output is Format.JSON:
+        sys.stdout.write(json.dumps(as_json(found), indent=2, ensure_ascii=False) + "\n")
+    else:
+        show(found, Asked(None if new == _DEFAULT else Path(new), store))
+    raise typer.Exit(1 if found.loosens else 0)
+
+
+def _table(name: str, *, proved: bool) -> "Table":
+    """A table by file or as the default. What is compared with may be unproved: it may be what runs today."""
+    from classifier.table import default_text, load
+    from offramp.session import parse_table, read_table
+
+    if name == _DEFAULT:
+        return load(default_text())
+    return read_table(Path(name)) if proved else parse_table(Path(name))
+
+
+def _traffic(
+    session: "Session", tables: tuple["Table", "Table"], when: "Period", listed: int, *, required: bool
+) -> "Traffic | None":
+    """What is stored; None where there is no store and none was asked for."""
+    from offramp.diffing import traffic_in
+    from sinks.lock import MARKER
+
+    if not required and not (session.settings.store.path / MARKER).exists():
+        return None
+    with session.existing_store("table diff") as opened:
+        return traffic_in(opened, *tables, when, listed)
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}") from None
