@@ -28,7 +28,7 @@ ConfigOption = Annotated[
 
 def say(text: str) -> None:
     """A line for people on stderr: notes, warnings, what to do next."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{plain_lines(text)}\n")
 
 
 def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]]) -> None:
@@ -41,7 +41,7 @@ def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequenc
     view = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name, justify in columns:
         side: Literal["left", "right"] = "right" if justify == "right" else "left"
-        view.add_column(name, justify=side, overflow="fold", no_wrap=justify == "code")
+        view.add_column(plain(name), justify=side, overflow="fold", no_wrap=justify == "code")
     for row in rows:
         # As text objects, since rich would read square brackets in a string as markup.
         view.add_row(*(Text(f"{cell:,}" if type(cell) is int else plain(str(cell))) for cell in row))
@@ -52,6 +52,16 @@ def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequenc
 def plain(text: str) -> str:
     """Text that may stand on a terminal: what is not printable, and could take the terminal over, is escaped."""
     return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def plain_lines(text: str) -> str:
+    """Several lines of text that may stand on a terminal."""
+    return "\n".join(map(plain, text.split("\n")))
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things in words, such as ``1 message`` or ``2,000 messages``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _escaped(character: str) -> str:

@@ -40,14 +40,18 @@ class Importer:
         """Import files, ``-`` for standard input, and what lies in directories. One file costs the others nothing."""
         for name in [inner for given in names for inner in files_of(given)]:
             self.counts["files"] += 1
-            try:
-                document = open_document(name, _read(name), self.options)
-                for item in self._adapter_of(document).read(document):
-                    self._take(name, item)
-            except MessageError as error:
-                self._take(name, error)
-            except Exception as error:  # noqa: BLE001 -- a defect of one adapter must not cost the other files
-                self._take(name, _defect(error))
+            for item in self._items(name):
+                self._take(name, item)
+
+    def _items(self, name: str) -> Iterator[Imported | MessageError]:
+        """What a file holds. What fails on the side of whoever takes the items is theirs, and does not come here."""
+        try:
+            document = open_document(name, _read(name), self.options)
+            yield from self._adapter_of(document).read(document)
+        except MessageError as error:
+            yield error
+        except Exception as error:  # noqa: BLE001 -- a defect of one adapter must not cost the other files
+            yield _defect(error)
 
     def _take(self, name: str, item: Imported | MessageError) -> None:
         if isinstance(item, MessageError):
@@ -77,7 +81,7 @@ def files_of(name: str) -> Iterator[str]:
     """
     path = Path(name)
     if name != STDIN and not path.exists():
-        raise ConfigurationError(f"{name}: no such file or directory")
+        raise ConfigurationError(f"{name}: No such file or directory")
     if name == STDIN or not path.is_dir():
         yield name
         return

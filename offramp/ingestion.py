@@ -92,14 +92,18 @@ class Ingestion:
             for (kind, reason), count in order
         ]
         columns = [("kind", "left"), ("reason", "left"), ("messages", "right"), ("share of events", "right")]
-        console.table(f"{report.read:,} messages read, {events:,} events classified", columns, rows)
+        console.table(
+            f"{console.counted(report.read, 'message')} read, {console.counted(events, 'event')} classified",
+            columns,
+            rows,
+        )
 
     def print_fates(self) -> None:
         """Print what became of the messages, by record type, on stdout."""
         report = self.report
         rows = [(kind or "no valid record", fate.value, count) for (kind, fate), count in sorted(report.fates.items())]
         columns = [("record type", "left"), ("disposition", "left"), ("messages", "right")]
-        console.table(f"{report.read:,} messages read", columns, rows)
+        console.table(f"{console.counted(report.read, 'message')} read", columns, rows)
 
     def say_ledger(self) -> None:
         """Say how the ledger closes."""

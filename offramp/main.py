@@ -1,15 +1,18 @@
 """The command. A verb is a module in :mod:`offramp.verbs` that has ``add_to``; nothing else is to be edited."""
 
+import contextlib
 import importlib
+import os
 import pkgutil
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from offramp import verbs
-from offramp.errors import COULD_NOT_CHECK, USAGE, OfframpError
+from offramp import console, verbs
+from offramp.errors import COULD_NOT_CHECK, OK, USAGE, OfframpError
 from sinks.errors import StoreBusy, StoreError, StoreRejected
 
 app = typer.Typer(
@@ -42,6 +45,7 @@ for _module in pkgutil.iter_modules(verbs.__path__):
 
 def main() -> None:
     """Run the command; end with its exit status, an error as one sentence on stderr."""
+    _open_closed_streams()
     try:
         app()
     except OfframpError as error:
@@ -53,9 +57,23 @@ def main() -> None:
     except BrokenPipeError:
         # Whoever read our output has enough; Python would complain once more while it ends.
         sys.stderr.close()
-        sys.exit(0)
+        sys.exit(OK)
+    except OSError as error:
+        _end(f"{error.filename or 'output'}: {error.strerror or error}", COULD_NOT_CHECK)
+
+
+def _open_closed_streams() -> None:
+    """Give the standard streams that a caller closed, as some daemons do, a place that takes or gives nothing."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 -- as long as the process
 
 
 def _end(sentence: str, status: int) -> None:
-    sys.stderr.write(f"offramp: {sentence}\n")
-    sys.exit(status)
+    """End the command with one sentence. Lines of a longer explanation stay lines; nothing else moves the cursor."""
+    sys.stderr.write(f"offramp: {console.plain_lines(sentence)}\n")
+    # What is left in the buffer of an output that takes no more would be complained about once more.
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.exit(status)
+    os._exit(status)

@@ -29,6 +29,7 @@ MOST_NAMES = 1000
 """So many different unknown names and values are told apart; a file of nothing else must not fill the memory."""
 THE_REST = Unknown("(others)", None)
 _LONGEST_NAME = 80
+_NUMBER = re.compile(r"\d+")
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -40,10 +41,12 @@ class Ending(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """One kind of error: its code, and where in a message, with ``[]`` for any item."""
+    """One kind of error: its code, where in a message, with ``[]`` for any item, and its words, with ``#`` for any
+    number, since one code has several causes."""
 
     code: str
     path: str
+    words: str
 
 
 @dataclass
@@ -119,7 +122,7 @@ class _Reader:
                 self._refuse(error, decoded.span, place)
 
     def _refuse(self, error: MessageError, span: int, place: str) -> None:
-        fault = Fault(error.code.value, _INDEX.sub("[]", error.path))
+        fault = Fault(error.code.value, _INDEX.sub("[]", error.path), _NUMBER.sub("#", error.message))
         self.findings.faults[fault] += span
         self.findings.first.setdefault(fault, place)
         self.findings.reasons.setdefault(fault, error.message)

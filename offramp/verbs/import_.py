@@ -83,5 +83,7 @@ def _say_counts(counts: Counter[str]) -> None:
     rest = {name: count for name, count in counts.items() if name not in ("files", "errors")}
     parts = [f"{name} {count:,}" for name, count in (*sorted(rest.items()), ("errors", counts["errors"]))]
     console.say(f"files {counts['files']:,}: {', '.join(parts)}")
+    if not counts["files"]:
+        console.say("nothing was imported: the directory holds no file to read")
     if rest:
         console.say("next: pipe or pass the lines to `offramp classify`")

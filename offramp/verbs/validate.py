@@ -67,7 +67,13 @@ def _as_json(findings: "Findings") -> dict[str, Any]:
         "records": dict(findings.records),
         "secrets": findings.secrets,
         "errors": [
-            fault._asdict() | {"reason": findings.reasons[fault], "count": count, "first": findings.first[fault]}
+            {
+                "code": fault.code,
+                "path": fault.path,
+                "reason": findings.reasons[fault],
+                "count": count,
+                "first": findings.first[fault],
+            }
             for fault, count in findings.faults.most_common()
         ],
         "unknown": [

@@ -87,7 +87,7 @@ def test_options_reach_the_records():
     ("argv", "says"),
     [
         (["nonsense", SWE_AGENT], "nonsense: no such source; name one of activegraph, "),
-        (["auto", "nowhere"], "nowhere: no such file or directory"),
+        (["auto", "nowhere"], "nowhere: No such file or directory"),
         (["auto", SWE_AGENT, "--tenant", ""], "--tenant: must have 1 to"),
         (["auto", SWE_AGENT, "--occurred-at", "soon"], "--occurred-at: "),
         (["auto"], "FILE"),
