@@ -31,6 +31,25 @@ _RECORD_MIGRATION = (
 )
 _PROBED = "SELECT cityHash64(tenant, id) FROM probe"
 _CLASSIFIED = f"SELECT tenant, event_id FROM exit_classifications WHERE identity IN ({_PROBED})"  # noqa: S608 -- constant
+_STANDING = f"""
+    SELECT
+        tenant,
+        event_id,
+        max(active OR NOT mine),
+        argMaxIf((kind, reason_code), (activated, classified_at), active OR NOT mine) AS current,
+        max(mine),
+        anyIf((kind, reason_code), mine) AS by_table
+    FROM
+    (
+        SELECT tenant, event_id, kind, reason_code, classified_at, activated_at AS activated,
+            toUnixTimestamp64Micro(activated_at) > 0 AS active,
+            table_digest = {{table:String}} AND classifier_version = {{version:String}} AS mine
+        FROM exit_classifications FINAL
+        LEFT JOIN (SELECT * FROM active_tables FINAL) AS tables USING (table_digest, classifier_version)
+        WHERE identity IN ({_PROBED})
+    )
+    GROUP BY tenant, event_id
+"""  # noqa: S608 -- constant
 _EVENTS = """
     SELECT tenant, event_id, event, content_digest, evidence_digest, source, partition, offset, ingested_at
     FROM terminal_events FINAL
@@ -69,6 +88,17 @@ class Rejected(NamedTuple):
 
     row: int
     reason: str
+
+
+class Standing(NamedTuple):
+    """The exits of one event, as (kind, reason code).
+
+    ``current`` is what readers see, None if no table has decided; ``by_table`` that of one table and version of the
+    classifier, None if it has not decided. A table that never was active is not current.
+    """
+
+    current: tuple[str, str] | None
+    by_table: tuple[str, str] | None
 
 
 class StoredEvent(NamedTuple):
@@ -175,6 +205,12 @@ class Store:
         rows = self._probe(keys, sql, {"table": table_digest, "version": classifier_version})
         return {(tenant, key) for tenant, key in rows} & set(keys)
 
+    def standings(self, keys: Sequence[Key], table_digest: str, classifier_version: str) -> dict[Key, Standing]:
+        """The exits of those of ``keys`` that any table has classified, see :class:`Standing`."""
+        rows = self._probe(keys, _STANDING, {"table": table_digest, "version": classifier_version})
+        found = {(row[0], row[1]): row[2:] for row in rows}
+        return {key: _standing(*found[key]) for key in dict.fromkeys(keys) if key in found}
+
     def _probe(self, keys: Sequence[Key], sql: str, parameters: Mapping[str, Any] | None = None) -> Iterable[Any]:
         if not keys:
             return ()
@@ -267,6 +303,15 @@ def open_store(  # noqa: PLR0913 -- the clock, the wait and who asks are handed 
             yield Store(engine, now, layout)
         finally:
             engine.close()
+
+
+def _standing(has_current: bool, current: Any, has_mine: bool, mine: Any) -> Standing:  # noqa: FBT001  (columns)
+    return Standing(_exit(current) if has_current else None, _exit(mine) if has_mine else None)
+
+
+def _exit(pair: Mapping[str, str]) -> tuple[str, str]:
+    kind, reason = pair.values()
+    return kind, reason
 
 
 def _migrations_table(layout: Layout) -> str:

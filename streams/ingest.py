@@ -121,6 +121,18 @@ class Ruling(NamedTuple):
     known_digest: str = ""
 
 
+def activate(sink: Sink, table: Table, now: Callable[[], int]) -> None:
+    """Make the classifications of a table, by this version of the classifier, the current ones. Writes nothing if they
+    are."""
+    newest = read_rows(sink.query(_NEWEST_ACTIVATION, "ArrowStream"))
+    mine = (table.digest, CLASSIFIER_VERSION)
+    if newest and (newest[0]["table_digest"], newest[0]["classifier_version"]) == mine:
+        return
+    # A clock that was set back must not leave the former table the newest.
+    at = max(now(), newest[0]["activated_at"] + 1) if newest else now()
+    sink.insert("active_tables", encode_tables([TableRow(*mine, table.file.id, table.file.version, table.text, at)]))
+
+
 @dataclass(frozen=True)
 class Writer:
     """Writes outcomes of one source to a store. ``now`` gives microseconds."""
@@ -131,15 +143,8 @@ class Writer:
     now: Callable[[], int]
 
     def activate(self) -> None:
-        """Make this table's classifications the current ones. Writes nothing if they are."""
-        newest = read_rows(self.sink.query(_NEWEST_ACTIVATION, "ArrowStream"))
-        mine = (self.table.digest, CLASSIFIER_VERSION)
-        if newest and (newest[0]["table_digest"], newest[0]["classifier_version"]) == mine:
-            return
-        # A clock that was set back must not leave the former table the newest.
-        at = max(self.now(), newest[0]["activated_at"] + 1) if newest else self.now()
-        file = self.table.file
-        self.sink.insert("active_tables", encode_tables([TableRow(*mine, file.id, file.version, self.table.text, at)]))
+        """Make this table's classifications the current ones."""
+        activate(self.sink, self.table, self.now)
 
     def write(self, outcomes: Iterable[Outcome], report: Report) -> Iterator[Outcome]:
         """Store outcomes batch by batch and pass each on once it is stored. Adds to ``report``."""

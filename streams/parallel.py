@@ -7,8 +7,28 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
-from streams.worker import Outcome, Setup, Task, Worker
+Task = TypeVar("Task")
+Outcome = TypeVar("Outcome")
+_Taken_contra = TypeVar("_Taken_contra", contravariant=True)
+_Given_co = TypeVar("_Given_co", covariant=True)
+
+
+class Work(Protocol[_Taken_contra, _Given_co]):
+    """What a process does to each task."""
+
+    def run(self, task: _Taken_contra, /) -> _Given_co:
+        """Outcome of one task, the same wherever it runs."""
+        ...
+
+
+class Plan(Protocol[_Taken_contra, _Given_co]):
+    """What a process is given once, and makes its work of; it crosses to the process, and so do tasks and outcomes."""
+
+    def start(self) -> Work[_Taken_contra, _Given_co]:
+        """The work, made in the process that does it."""
+        ...
 
 
 class WorkerLostError(RuntimeError):
@@ -26,7 +46,7 @@ class Pool:
 
     processes: int
 
-    def run(self, setup: Setup, tasks: Iterable[Task]) -> Iterator[Outcome]:
+    def run(self, plan: Plan[Task, Outcome], tasks: Iterable[Task]) -> Iterator[Outcome]:
         """Outcomes of ``tasks`` in their order. Raises WorkerLostError.
 
         Until the last is taken, cycles in this process are looked for once a task and no more.
@@ -34,20 +54,20 @@ class Pool:
         was_enabled = gc.isenabled()
         _rarely_look_for_cycles()
         try:
-            yield from self._run(setup, tasks)
+            yield from self._run(plan, tasks)
         finally:
             gc.unfreeze()
             if was_enabled:
                 gc.enable()
 
-    def _run(self, setup: Setup, tasks: Iterable[Task]) -> Iterator[Outcome]:
+    def _run(self, plan: Plan[Task, Outcome], tasks: Iterable[Task]) -> Iterator[Outcome]:
         if self.processes < 1:
-            worker = Worker(setup)
-            yield from (_run_and_collect(worker, task) for task in tasks)
+            work = plan.start()
+            yield from (_run_and_collect(work, task) for task in tasks)
             return
         # Not forked: a copy of a process that runs the engine's threads would hang.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(self.processes, context, _start, (setup,)) as executor:
+        with ProcessPoolExecutor(self.processes, context, _start, (plan,)) as executor:
             try:
                 yield from _in_order(lambda task: executor.submit(_run, task), tasks, _TASKS_EACH * self.processes)
             except BrokenProcessPool:
@@ -63,8 +83,8 @@ def _rarely_look_for_cycles() -> None:
     gc.freeze()
 
 
-def _run_and_collect(worker: Worker, task: Task) -> Outcome:
-    outcome = worker.run(task)
+def _run_and_collect(work: Work[Task, Outcome], task: Task) -> Outcome:
+    outcome = work.run(task)
     gc.collect(0)
     return outcome
 
@@ -79,17 +99,17 @@ def _in_order(submit: Callable[[Task], Future[Outcome]], tasks: Iterable[Task], 
         yield waiting.popleft().result()
 
 
-_worker: Worker | None = None
-"""The worker of this process, where it is a worker process. An initializer can leave its work nowhere else."""
+_work: Work[Any, Any] | None = None
+"""The work of this process, where it is a worker process. An initializer can leave it nowhere else."""
 
 
-def _start(setup: Setup) -> None:
-    global _worker  # noqa: PLW0603 -- see there
-    _worker = Worker(setup)
+def _start(plan: Plan[Any, Any]) -> None:
+    global _work  # noqa: PLW0603 -- see there
+    _work = plan.start()
     _rarely_look_for_cycles()
 
 
-def _run(task: Task) -> Outcome:
-    if _worker is None:
+def _run(task: Any) -> Any:
+    if _work is None:
         raise RuntimeError("the worker process was not started by its pool")
-    return _run_and_collect(_worker, task)
+    return _run_and_collect(_work, task)

@@ -52,6 +52,10 @@ class Setup:
     unproven: bool = False
     limits: Limits = field(default_factory=Limits)
 
+    def start(self) -> "Worker":
+        """The worker, made in the process that it runs in."""
+        return Worker(self)
+
 
 class Task(NamedTuple):
     """One chunk of the source with that ``partition``; ``now`` is the instant that its rows carry."""

@@ -108,12 +108,16 @@ def test_a_change_in_words():
     )
     assert [region.direction for region in regions(DEFAULT, STRICT)] == [Direction.TIGHTENS]
     assert sentences(regions(DEFAULT, ELSEWHERE))[1:] == [
-        "human_queue (human_takeover, queue takeover) becomes human_queue (human_takeover, queue judgement) "
-        "where taken_over",
+        (
+            "human_queue (human_takeover, queue takeover) becomes human_queue (human_takeover, queue judgement) "
+            "where taken_over"
+        ),
     ]
     assert sentences(regions(DEFAULT, OTHERWISE)) == [
-        "partial (reason from the omission) by row partial becomes partial (left_out) by row partial "
-        "where omission and safe_partial"
+        (
+            "partial (reason from the omission) by row partial becomes partial (left_out) by row partial "
+            "where omission and safe_partial"
+        )
     ]
 
 
