@@ -31,6 +31,9 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 EARLIEST = (datetime(1900, 1, 1, tzinfo=UTC) - EPOCH) // ONE_MICROSECOND
 LATEST = (datetime(2262, 4, 11, tzinfo=UTC) - EPOCH) // ONE_MICROSECOND
 
+_SMALLEST_MICROS = 10**14
+"""Microseconds until 1973. Seconds and milliseconds of our days are less, and would be read as instants long ago."""
+
 MAX_ITEMS = 16_384
 """Items of one list or map. Two bytes of a message can be a kilobyte in memory, so its size alone is no bound."""
 
@@ -94,6 +97,8 @@ def check_range(micros: int) -> int:
 
 def _parse_instant(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
+        if 0 < abs(value) < _SMALLEST_MICROS:
+            raise PydanticCustomError("bad_time", "so small a number counts seconds or milliseconds, not microseconds")
         return check_range(value)
     if isinstance(value, datetime):
         return check_range(to_micros(value))

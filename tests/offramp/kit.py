@@ -43,7 +43,8 @@ class Done:
 
 def environment(**extra: str) -> dict[str, str]:
     """The environment of a command: no configuration but a fixed redaction key, and no home to write to."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OFFRAMP_", "XDG_"))}
+    given = ("OFFRAMP_", "XDG_", "COLUMNS", "LINES")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(given)}
     return clean | {"OFFRAMP_REDACTION__KEY": "a key of the tests, long enough", "HOME": "/nonexistent"} | extra
 
 

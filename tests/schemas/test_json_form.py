@@ -319,3 +319,11 @@ def test_a_labelled_case_is_its_event_only_where_cases_may_stand():
     with pytest.raises(MessageError) as caught:
         parse_json(case)
     assert caught.value.code is ErrorCode.UNSUPPORTED_TYPE
+
+
+@pytest.mark.parametrize("number", [1_796_025_600, 1_796_025_600_000, -1])
+def test_a_number_of_seconds_is_no_instant(number):
+    record = json.loads(to_json(minimal("terminal_event"), INCOMING["terminal_event"])) | {"occurred_at": number}
+    with pytest.raises(MessageError) as caught:
+        parse_json(json.dumps(record).encode())
+    assert (caught.value.code, caught.value.path) == (ErrorCode.BAD_TIME, "occurred_at")

@@ -4,7 +4,10 @@ import gc
 import io
 import json
 import os
+import subprocess
+import sys
 from concurrent.futures import Future
+from pathlib import Path
 
 import pytest
 
@@ -82,3 +85,17 @@ def test_the_collector_is_as_it_was_when_a_run_ends_early(tasks):
     next(running)
     running.close()
     assert gc.isenabled()
+
+
+def test_workers_end_with_whoever_started_them(tmp_path):
+    events = tmp_path / "events.jsonl"
+    events.write_text((json.dumps(load_cases()[0].json) + "\n") * 60_000)
+    command = [sys.executable, "-m", "offramp", "classify", "--no-store", "--workers", "2", str(events)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while process.poll() is None and len(children.read_text().split()) < 3:
+            os.sched_yield()
+        process.kill()
+        # Every worker holds the pipe's other end: it is at its end only when all of them are gone.
+        said, _ = process.communicate(timeout=60)
+        assert b"Traceback" not in said
