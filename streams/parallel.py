@@ -2,6 +2,8 @@
 
 import gc
 import multiprocessing
+import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -105,8 +107,17 @@ _work: Work[Any, Any] | None = None
 
 def _start(plan: Plan[Any, Any]) -> None:
     global _work  # noqa: PLW0603 -- see there
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _work = plan.start()
     _rarely_look_for_cycles()
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is gone, however it ended: nobody would take the outcomes."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _run(task: Any) -> Any:

@@ -91,11 +91,11 @@ def test_workers_end_with_whoever_started_them(tmp_path):
     events = tmp_path / "events.jsonl"
     events.write_text((json.dumps(load_cases()[0].json) + "\n") * 60_000)
     command = [sys.executable, "-m", "offramp", "classify", "--no-store", "--workers", "2", str(events)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         while process.poll() is None and len(children.read_text().split()) < 3:
             os.sched_yield()
         process.kill()
         # Every worker holds the pipe's other end: it is at its end only when all of them are gone.
         said, _ = process.communicate(timeout=60)
-        assert b"Traceback" not in said
+        assert said == b""
