@@ -179,6 +179,8 @@ def _show_outcome(page: Page, explained: Explained) -> None:
     page.line(f"ended {to_iso(event['occurred_at'])}")
     table = answer["table"]
     page.line(f"table {table['id']} {table['version']} ({table['digest']}), classifier {answer['classifier_version']}")
+    if "unproven" in answer:
+        page.line("The proof of this table fails; `offramp table check` says where.")
     if explained.is_stored_by_another and (stored := explained.stored) is not None:
         by = f"row {stored['rule_id']} of table {stored['table']['id']} {stored['table']['version']}"
         page.line(

@@ -215,7 +215,7 @@ def show(findings: Findings) -> None:
     fates, table = findings.fates, findings.table.file
     page = Page()
     page.line(
-        f"table {table.id} {table.version}: {len(findings.tested):,} cases, {fates['passed']:,} pass, "
+        f"table {table.id} {table.version}: {console.counted(len(findings.tested), 'case')}, {fates['passed']:,} pass, "
         f"{fates['failed']:,} fail, {fates['unlabelled']:,} without a label, {len(findings.faults):,} cannot be read",
         0,
     )
@@ -245,11 +245,13 @@ def _show_coverage(page: Page, coverage: Coverage) -> None:
     )
     console.table("", _COLUMNS, [_row(coverage, row_id) for row_id in coverage.decided])
     if coverage.missing:
-        page.heading(f"Missing: {len(coverage.missing)} tests; --missing FILE writes them, to be labelled")
+        page.heading(
+            f"Missing: {console.counted(len(coverage.missing), 'test')}; --missing FILE writes them, to be labelled"
+        )
     for missing in coverage.missing:
         page.line(f"{', '.join(names(missing.bits)) or 'no fact holds'}: {'; '.join(missing.shows)}")
     if coverage.infeasible:
-        page.heading(f"Infeasible: {len(coverage.infeasible)} pairs, each with its proof")
+        page.heading(f"Infeasible: {console.counted(len(coverage.infeasible), 'pair')}, each with its proof")
     for pair in coverage.infeasible:
         _show_infeasible(page, pair)
 

@@ -164,13 +164,14 @@ def _print_check(file: Path | None, table: "Table", proof: "Proof", default: "Ta
 
 
 def _refuse(file: Path | None, problems: list[str], output: Format) -> None:
+    from offramp import console
     from offramp.page import Page
 
     if output is Format.JSON:
         _print_json({"valid": False, "problems": problems})
         return
     page = Page()
-    page.line(f"{file} cannot be used as a decision table: {len(problems)} problems", 0)
+    page.line(f"{file} cannot be used as a decision table: {console.counted(len(problems), 'problem')}", 0)
     for problem in problems:
         page.line(problem)
 

@@ -134,6 +134,14 @@ def test_a_line_says_unproven_only_where_the_proof_fails(replaced, file):
     assert line.get("unproven", False) is bool(replaced)
 
 
+@pytest.mark.parametrize("replaced", [(), (BAD,)], ids=["proved", "failing"])
+def test_an_explanation_says_so_too(replaced, file):
+    argv = ("explain", events()[0]["event_id"], "--file", "-", "--table", file(*replaced), "--unproven")
+    done = run(*argv, stdin=as_lines(events()[:1]))
+    assert done.status == 0
+    assert ("The proof of this table fails" in done.text) is bool(replaced)
+
+
 def test_a_setting_allows_it_too(file, tmp_path):
     config = tmp_path / "offramp.toml"
     config.write_text(f'[classify]\ntable = "{file(BAD)}"\nunproven = true\n')
