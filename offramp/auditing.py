@@ -117,7 +117,7 @@ CHECKS: tuple[Check, ...] = (
     Check("several_contents", "one id is stored with several contents", "please report it: this is a defect",
           _SEVERAL, _ID),
     Check("other_table", "the current table has not decided it, another one has",
-          "classify the file again with the current table", _absent(_BY_ANY, _EVENT, _BY_THE_CURRENT), _ID,
+          "`offramp rebuild` with the current table decides it", _absent(_BY_ANY, _EVENT, _BY_THE_CURRENT), _ID,
           counts=False),
 )  # fmt: skip
 """Everything that is looked for."""

@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,26 +101,27 @@ def traffic_in(store: Store, old: Table, new: Table, period: Period, sample: int
     """Ask the engine what both tables say of the stored facts; ``sample`` events are named per change.
 
     Facts count that this version of the classifier found under the thresholds of both tables, or in an event without
-    steps, which no threshold judges.
+    steps, which no threshold judges; whichever table's classification has them.
     """
-    why = _why_not(store, old, new)
+    # What can be replayed sorts first, so that it is the one that is taken of an event's classifications.
     rows = f"""
-        SELECT *, {why} AS why FROM v_classifications
+        SELECT tenant, event_id, occurred_at, fact_bits, {_why_not(store, old, new)} AS why
+        FROM exit_classifications FINAL
         WHERE occurred_at >= fromUnixTimestamp64Micro({period.since})
             AND occurred_at < fromUnixTimestamp64Micro({period.until})
+        ORDER BY identity, tenant, event_id, why LIMIT 1 BY identity, tenant, event_id
     """  # noqa: S608 -- numbers and our own text
-    excluded = _rows(store, f"SELECT why, count() AS events FROM ({rows}) GROUP BY why")  # noqa: S608
-    counted = {row["why"]: row["events"] for row in excluded}
-    newest = f"groupArraySorted({max(sample, 1)})((-toUnixTimestamp64Micro(occurred_at), tenant, event_id))"
     outcomes = f"{exit_sql(old).outcome} AS before, {exit_sql(new).outcome} AS after"
-    changes = f"SELECT {outcomes}, count() AS events, {newest} AS newest FROM ({rows}) WHERE why = '' GROUP BY ALL"  # noqa: S608
-    affected = {
-        (row["before"] - 1, row["after"] - 1): Affected(
-            row["events"], tuple(Stored(*place) for _, *place in row["newest"][:sample])
-        )
-        for row in _rows(store, changes)
-    }
-    return Traffic(counted.pop("", 0), affected, counted)
+    newest = f"groupArraySorted({max(sample, 1)})((-toUnixTimestamp64Micro(occurred_at), tenant, event_id))"
+    sql = f"SELECT why, {outcomes}, count() AS events, {newest} AS newest FROM ({rows}) GROUP BY why, before, after"  # noqa: S608
+    affected, excluded = dict[Change, Affected](), Counter[str]()
+    for row in _rows(store, sql):
+        if row["why"]:
+            excluded[row["why"]] += row["events"]
+            continue
+        named = tuple(Stored(*place) for _, *place in row["newest"][:sample])
+        affected[row["before"] - 1, row["after"] - 1] = Affected(row["events"], named)
+    return Traffic(sum(each.events for each in affected.values()), affected, dict(excluded))
 
 
 def _why_not(store: Store, old: Table, new: Table) -> str:

@@ -138,17 +138,17 @@ def damaged(whole, tmp_path, *statements):
 
 
 def test_what_another_version_found_is_not_replayed(whole, edited, tmp_path):
-    older = "SELECT * REPLACE ('0.0.1' AS classifier_version)"
-    store = damaged(
-        whole, tmp_path,
-        f"INSERT INTO exit_classifications {older} FROM exit_classifications WHERE cityHash64(event_id) % 2",
-        f"INSERT INTO active_tables {older.replace(')', ', now64(6) + 1000 AS activated_at)')} FROM active_tables",
-    )  # fmt: skip
-    done = run("table", "diff", "default", edited(SWITCH), "--store", store)
+    some = "FROM exit_classifications WHERE cityHash64(event_id) % 2"
+    older = f"INSERT INTO exit_classifications SELECT * REPLACE ('0.0.1' AS classifier_version) {some}"
+    store = damaged(whole, tmp_path, older)
+    assert diff("default", edited(SWITCH), "--store", store)[1]["replayed"] == len(events())
+    shutil.rmtree(store)
+    store = damaged(whole, tmp_path, older, f"DELETE {some} AND classifier_version != '0.0.1'")
     _, found = diff("default", edited(SWITCH), "--store", store)
     other = found["not_replayable"]["classifier_version"]
     assert other > 0
     assert found["replayed"] + other == len(events())
+    done = run("table", "diff", "default", edited(SWITCH), "--store", store)
     assert f"{other} were not: another version of the classifier" in done.text
     assert "      offramp rebuild --dry-run --table " in done.text
 
@@ -191,3 +191,12 @@ def test_a_file_that_cannot_be_written(edited, tmp_path):
     done = run("table", "diff", "default", edited(SWITCH), "--events", tmp_path / "no" / "file")
     assert done.status == 2
     assert "No such file" in done.err
+
+
+def test_any_table_may_have_found_the_facts(whole, edited, tmp_path):
+    shutil.copytree(whole, tmp_path / "store", symlinks=True)
+    run("rebuild", "--store", tmp_path / "store", "--table", edited(FLOOR))
+    _, found = diff("default", edited(SWITCH), "--store", tmp_path / "store")
+    _, expected = diff("default", edited(SWITCH), "--store", whole)
+    assert found == expected
+    assert found["replayed"] == len(events())
