@@ -126,6 +126,37 @@ def test_the_table_activated_last_is_current_and_an_older_one_fills_in(store, ro
     assert store.classification("both", "current")["kind"] == "refusal"
 
 
+def test_standings_tell_what_readers_see_from_what_one_table_says(store):
+    names = ("both", "old-only", "new-only")
+    records = {name: event(name, tenant="standing") for name in names}
+
+    def row(name, kind, table):
+        record = records[name]
+        return classification_row(record, classification(record, kind=kind, table_digest=table))
+
+    rows = [row("both", "completed", "sha256:s1"), row("old-only", "partial", "sha256:s1"),
+            row("both", "refusal", "sha256:s2"), row("new-only", "fallback", "sha256:s2")]  # fmt: skip
+    store.insert("exit_classifications", encode_classifications(rows))
+    store.insert("active_tables", encode_tables([table_row("sha256:s1", NOW)]))
+    keys = [("standing", name) for name in (*names, "unheard of", "both")]
+
+    def standings():
+        found = store.standings(keys, "sha256:s2", "0.1.0")
+        return {name: tuple(exit_ and exit_[0] for exit_ in standing) for (_, name), standing in found.items()}
+
+    assert standings() == {
+        "both": ("completed", "refusal"),
+        "old-only": ("partial", None),
+        "new-only": (None, "fallback"),
+    }
+    assert store.standings(keys[:1], "sha256:s2", "0.2.0") == {keys[0]: (("completed", "no_progress"), None)}
+    store.insert("active_tables", encode_tables([table_row("sha256:s2", NOW + 1)]))
+    assert standings() == {
+        "both": ("refusal", "refusal"), "old-only": ("partial", None), "new-only": ("fallback", "fallback"),
+    }  # fmt: skip
+    assert store.standings([], "sha256:s2", "0.1.0") == {}
+
+
 @pytest.mark.parametrize("kind", ["human_queue", "completed"])
 def test_a_classification_comes_back_as_it_went_in(store, kind):
     record = event(f"back-{kind}")
