@@ -57,8 +57,9 @@ class Operation:
         self.acks = 0
         self.ambiguous = self.took_effect = self.is_duplicate = self.is_compensated = self.denied = False
 
-    def settle(self) -> None:
-        """Establish everything that follows from the attempts and entries gathered."""
+    def settle(self, strangers: list[Event]) -> None:
+        """Establish everything that follows from the attempts and entries gathered. ``strangers`` are writes that
+        returned ok and name no operation: any of the same tool may be this one's."""
         for write in self.writes:
             if write["outcome"] == "ok":
                 self.ok.append(write)
@@ -68,9 +69,10 @@ class Operation:
         self.is_duplicate = len(self.ok) > 1 and not has_one_key(self.ok)
         self.ambiguous = bool(self.unproven) or (self.acks > 0 and not self.ok)
         if self.entries:
-            self._read_ledger()
+            tools = {record["tool"] for record in (*self.writes, *self.entries)} | {None} if strangers else set()
+            self._read_ledger([write for write in strangers if write["tool"] in tools])
 
-    def _read_ledger(self) -> None:
+    def _read_ledger(self, strangers: list[Event]) -> None:
         """Let the ledger's entries speak: they may settle what the attempts left open, or open it again."""
         settling, confirmed, compensated = set(), 0, False
         for entry in self.entries:
@@ -87,14 +89,13 @@ class Operation:
         if any(entry["status"] not in _SETTLING for entry in self.entries):
             self.ambiguous = True
         elif settling and self.ambiguous:
-            self.ambiguous = "not_started" not in settling and not self._covers_unproven()
+            self.ambiguous = "not_started" not in settling and not self._covers_unproven(strangers)
 
-    def _covers_unproven(self) -> bool:
+    def _covers_unproven(self, strangers: list[Event]) -> bool:
         """Whether a confirmation is about every attempt without proof: it speaks for attempts under its own key only,
         and no key is never the same key."""
-        if not self.ok and len(self.unproven) < 2:
-            return True
-        return has_one_key(self.ok + self.unproven)
+        attempts = self.ok + self.unproven + strangers
+        return len(attempts) < 2 or has_one_key(attempts)
 
     @property
     def contradicts_itself(self) -> bool:
@@ -175,8 +176,11 @@ class Effects:
         self.bits = 0
         self._gather(event)
         self.newest_token = _newest_token(event)
+        strangers = [
+            write for op in self.operations if op.id is None for write in op.writes if write["outcome"] == "ok"
+        ]
         for operation in self.operations:
-            operation.settle()
+            operation.settle(strangers if operation.id is not None else [])
             self.bits |= self._facts_of(operation)
 
     def _gather(self, event: Event) -> None:

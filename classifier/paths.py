@@ -95,7 +95,9 @@ class Paths:
             found.append(Failure("model_declined", None))
             self.bits |= MODEL_DECLINED.bit
         if budget and budget["exhausted"]:
-            found.append(Failure("budget_exhausted", None))
+            # A budget that we do not know is spent all the same, but nothing may be served in answer to it.
+            known = any(name != "unknown" for name in budget["exhausted"])
+            found.append(Failure("budget_exhausted" if known else None, None))
             self.bits |= BUDGET_EXHAUSTED.bit
         return found
 

@@ -105,16 +105,23 @@ class Policy:
         return decisions
 
     def _is_lifted(self, denial: Denial, effects: Effects) -> bool:
-        later = [d for d in self._decisions if _allows(d) and self._is_later(d["decided_at"], denial.at)]
+        later = [
+            d
+            for d in self._decisions
+            if _allows(d) and not self._is_by_agent(d) and self._is_later(d["decided_at"], denial.at)
+        ]
         if any(d["operation_id"] == denial.operation_id and self._may_lift(d, denial.policy_id) for d in later):
             return True
         return denial.operation_id is not None and self._finished_otherwise(denial.operation_id, later, effects)
 
     def _may_lift(self, decision: Event, policy_id: str | None) -> bool:
-        """Whether it is of the same policy, or of an approver who is not the agent."""
-        approval = decision["approval"] or {}
-        by_person = decision["source"] == "approver" and approval.get("approver") != self.event["agent_id"]
-        return by_person or _same_policy(decision, policy_id)
+        """Whether it is of the same policy, or of an approver."""
+        return decision["source"] == "approver" or _same_policy(decision, policy_id)
+
+    def _is_by_agent(self, decision: Event) -> bool:
+        """Whether the agent itself answered in a decision's approval, which allows nothing."""
+        approval = decision["approval"]
+        return bool(approval) and approval["approver"] == self.event["agent_id"]
 
     def _is_later(self, moment: int | None, than: int | None) -> bool:
         return moment is not None and than is not None and than < moment <= self.occurred_at
@@ -142,14 +149,20 @@ class Policy:
     # --- approvals
 
     def _own_grants(self, decision: Event) -> list[Grant]:
-        """The grant that a decision's own approval holds: by somebody who is not the agent, and dated."""
+        """The grant that a decision's own approval holds: by somebody who is not the agent, and dated. Where an
+        approver allows, the decision is the answer, and its time will do."""
         approval = decision["approval"]
-        if not approval or approval["state"] != "granted" or approval["resolved_at"] is None:
+        if not approval or approval["state"] != "granted" or self._is_own(approval["approver"] or None):
             return []
-        if approval["approver"] in (None, "", self.event["agent_id"]):
-            return []
+        at = approval["resolved_at"]
+        if at is None and decision["source"] == "approver" and decision["effect"] == "allow":
+            at = decision["decided_at"]
         operation_id = approval["operation_id"] or decision["operation_id"]
-        return [Grant(operation_id, approval["resolved_at"], approval["expires_at"])]
+        return [] if at is None else [Grant(operation_id, at, approval["expires_at"])]
+
+    def _is_own(self, approver: str | None) -> bool:
+        """Whether nobody but the agent answered."""
+        return approver is None or approver == self.event["agent_id"]
 
     def _grants_for(self, requirement: Event) -> list[Grant]:
         """Grants that answer a requirement: of its operation, or where it is about the whole request, any."""
@@ -163,9 +176,7 @@ class Policy:
     def _approver_grants(self, decision: Event) -> list[Grant]:
         """The grant that an allowing decision of an approver is."""
         approval = decision["approval"] or {}
-        if decision["source"] != "approver" or not _allows(decision):
-            return []
-        if approval.get("approver") == self.event["agent_id"]:
+        if decision["source"] != "approver" or not _allows(decision) or self._is_by_agent(decision):
             return []
         return [Grant(decision["operation_id"], decision["decided_at"], approval.get("expires_at"))]
 

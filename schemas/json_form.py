@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails, from_json
 from schemas.contract import INCOMING
 from schemas.errors import ErrorCode, MessageError
 from schemas.shape import Shape, shape_of
-from schemas.types import MAX_ITEMS, Record
+from schemas.types import AS_TEXT, MAX_ITEMS, Record
 from schemas.upcast import RawRecord, upcast
 
 MAX_MESSAGE_BYTES = 16 * 2**20
@@ -56,7 +56,7 @@ def parse_json(data: bytes, *, max_bytes: int = MAX_MESSAGE_BYTES, labelled: boo
         raw = from_json(data, allow_inf_nan=False)
     except ValueError as error:
         raise MessageError(ErrorCode.BAD_JSON, f"no valid JSON: {error}") from None
-    return canonical(_unlabelled(raw) if labelled else raw)
+    return canonical(_unlabelled(raw) if labelled else raw, context=AS_TEXT)
 
 
 def _unlabelled(raw: Any) -> Any:
@@ -71,18 +71,18 @@ def to_json(record: dict[str, Any], model: type[Record]) -> bytes:
     return model.model_validate(record).model_dump_json().encode()
 
 
-def canonical(raw: Any) -> dict[str, Any]:
+def canonical(raw: Any, *, context: dict[str, bool] | None = None) -> dict[str, Any]:
     """Validate a decoded record of any version (JSON, or Avro by its writer's schema) into the canonical dict.
 
     Fields that the contract does not know end in ``extensions``, each as compact JSON text with sorted keys under its
     path (``tool_calls[0].vendor_field``); if the path is taken, ``#`` is appended until it is free. An extension that
-    arrives as a string stays as it is. Raises MessageError.
+    arrives as a string stays as it is. ``context`` is :data:`schemas.types.AS_TEXT` for JSON. Raises MessageError.
     """
     if not isinstance(raw, dict):
         raise MessageError(ErrorCode.BAD_TYPE, "the message must be one JSON object")
     current = _with_text_extensions(upcast(raw))
     try:
-        record: dict[str, Any] = _incoming().validate_python(current).model_dump()
+        record: dict[str, Any] = _incoming().validate_python(current, context=context).model_dump()
     except ValidationError as error:
         raise _message_error(error) from None
     _move_unknown(record, shape_of(record["type"]), "", record["extensions"])

@@ -19,6 +19,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainSerializer,
+    ValidationInfo,
     WithJsonSchema,
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -95,9 +96,13 @@ def check_range(micros: int) -> int:
     return micros
 
 
-def _parse_instant(value: Any) -> Any:
+AS_TEXT = {"as_text": True}
+"""Validation context of a record that arrives as JSON, where a number's unit is the producer's guess."""
+
+
+def _parse_instant(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
-        if 0 < abs(value) < _SMALLEST_MICROS:
+        if info.context is AS_TEXT and 0 < abs(value) < _SMALLEST_MICROS:
             raise PydanticCustomError("bad_time", "so small a number counts seconds or milliseconds, not microseconds")
         return check_range(value)
     if isinstance(value, datetime):

@@ -178,7 +178,8 @@ def unrecorded_filter(event: Event) -> list[Denial]:
 def allows_later(event: Event, denied: Denial, decision: Record) -> bool:
     """A later decision that allows, its own approval being neither open nor denied."""
     approved = approval_of(decision).get("state") in (None, "none", "granted")
-    return allows(decision) and approved and is_later(event, decision, denied.moment)
+    by_agent = approval_of(decision).get("approver") == event["agent_id"]
+    return allows(decision) and approved and not by_agent and is_later(event, decision, denied.moment)
 
 
 def is_from_approver(event: Event, decision: Record) -> bool:
@@ -266,11 +267,15 @@ def is_for(decision: Record, answered: str | None, operation: str | None) -> boo
 def grant_holds(event: Event, decision: Record, holder: Record, operation: str | None, moment: int | None) -> bool:
     """Whether the approval of ``holder`` grants what ``decision`` requires for an attempt started at ``moment``."""
     approval = approval_of(holder)
+    # An approver's own allow is the answer: where the approval has no time, the decision's will do.
+    is_answer = holder["source"] == "approver" and holder["effect"] == "allow"
     return (
         approval.get("state") == "granted"
         and is_person(event, approval["approver"])
         and is_for(decision, answered_operation(holder), operation)
-        and holds_at(moment, approval["resolved_at"], approval["expires_at"])
+        and holds_at(
+            moment, approval["resolved_at"] or (holder["decided_at"] if is_answer else None), approval["expires_at"]
+        )
     )
 
 
@@ -392,9 +397,17 @@ def key_of(call: Record) -> object:
     return id(call) if call["idempotency_key"] is None else call["idempotency_key"]
 
 
+def possible_attempts(event: Event, operation: str) -> list[Record]:
+    """Writes that answered ok and name no operation: by their tool they may have been attempts of this one."""
+    known = [*writes_of(event, operation), *entries_of(event, operation)]
+    tools = {None, *(item["tool"] for item in known)}
+    nameless = [call for call in writes(event) if call["operation_id"].startswith(UNNAMED) and outcome(call) == "ok"]
+    return [] if operation.startswith(UNNAMED) else [call for call in nameless if call["tool"] in tools]
+
+
 def own_keys(event: Event, operation: str) -> set[object]:
     """The key that a confirmation or compensation speaks of; empty when that cannot be told."""
-    calls = writes_of(event, operation)
+    calls = writes_of(event, operation) + possible_attempts(event, operation)
     unproven = {key_of(call) for call in calls if not proves_nothing_happened(call)}
     keys = {key_of(call) for call in calls if outcome(call) == "ok"} or unproven
     return keys if len(keys) == 1 else set()
@@ -603,7 +616,7 @@ def failures_of_the_run(event: Event) -> list[Failure]:
         "error": stop_class(event) == "error",
         "truncated": stop_class(event) == "truncated",
         "model_declined": model_declined(event),
-        "budget_exhausted": budget_exhausted(event),
+        "budget_exhausted": any(name != "unknown" for name in block(event, "budget").get("exhausted", [])),
     }
     return [(None, trigger) for trigger, holds in found.items() if holds]
 
