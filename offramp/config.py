@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
 
 from offramp.errors import ConfigurationError
 
@@ -64,9 +65,21 @@ def resolve(file: Path | None, environment: Mapping[str, str], flags: Mapping[st
     try:
         return Settings.model_validate(content)
     except ValidationError as error:
-        first = error.errors(include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise ConfigurationError(f"configuration: {place}: {first['msg']}") from None
+        raise ConfigurationError(_sentence(error.errors(include_input=False)[0])) from None
+
+
+def _sentence(problem: ErrorDetails) -> str:
+    place, kind = ".".join(str(part) for part in problem["loc"]), problem["type"]
+    if kind == "extra_forbidden":
+        return f"configuration: {place}: no such setting; there are {', '.join(_known_settings())}"
+    if kind == "too_short":
+        return f"configuration: {place}: must have at least {problem['ctx']['min_length']} characters"
+    return f"configuration: {place}: {problem['msg'][:1].lower()}{problem['msg'][1:]}"
+
+
+def _known_settings() -> list[str]:
+    sections = [(name, info.annotation) for name, info in Settings.model_fields.items()]
+    return [f"{section}.{key}" for section, model in sections if model for key in getattr(model, "model_fields", ())]
 
 
 def _from_file(file: Path | None) -> dict[str, Any]:
@@ -74,9 +87,19 @@ def _from_file(file: Path | None) -> dict[str, Any]:
     if file is None and not path.exists():
         return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: {error}") from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, without a byte order mark. Raises ConfigurationError if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: no UTF-8 text at byte {error.start}") from None
 
 
 def _from_environment(environment: Mapping[str, str]) -> list[tuple[str, str, Any]]:
@@ -90,6 +113,8 @@ def _from_environment(environment: Mapping[str, str]) -> list[tuple[str, str, An
         if model is None or not key:
             raise ConfigurationError(f"{name}: no such setting; it is {PREFIX}SECTION__KEY")
         if key.endswith("_file") and (section, key.removesuffix("_file")) in _SECRETS:
+            if name.removesuffix("_FILE") in environment:
+                raise ConfigurationError(f"{name}: {name.removesuffix('_FILE')} is given too; one of them")
             key, value = key.removesuffix("_file"), _secret_from(name, text)
         found.append((section, key, _parsed(model.annotation, key, value)))
     return found
@@ -97,8 +122,8 @@ def _from_environment(environment: Mapping[str, str]) -> list[tuple[str, str, An
 
 def _secret_from(name: str, path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+        return read_text(Path(path)).strip()
+    except ConfigurationError as error:
         raise ConfigurationError(f"{name}: {error}") from None
 
 

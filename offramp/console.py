@@ -26,6 +26,10 @@ ConfigOption = Annotated[
 ]
 
 
+_NARROWEST = 20
+"""Columns below which no text can be laid out."""
+
+
 def say(text: str) -> None:
     """A line for people on stderr: notes, warnings, what to do next."""
     sys.stderr.write(f"{plain_lines(text)}\n")
@@ -70,7 +74,8 @@ def _escaped(character: str) -> str:
 
 def page_width() -> int:
     """Columns of the terminal, and a wide page where output goes to a file."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
+    asked = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return max(shutil.get_terminal_size().columns, _NARROWEST) if asked else 120
 
 
 class Progress(Protocol):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from classifier.proof import Failure, prove
 from classifier.table import Table, TableError, default_text, load
-from offramp.config import Settings, redaction_key, resolve
+from offramp.config import Settings, read_text, redaction_key, resolve
 from offramp.errors import ConfigurationError, CouldNotCheckError
 from schemas.redaction import Redactor
 from sinks.lock import MARKER
@@ -83,16 +83,6 @@ class Session:
 def start(config: Path | None, **flags: dict[str, Any]) -> Session:
     """Resolve the settings; ``flags`` are by section, each key None where it was not given."""
     return Session(resolve(config, os.environ, flags), SystemClock())
-
-
-def read_text(path: Path) -> str:
-    """The text of a file. Raises ConfigurationError if it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{path}: no UTF-8 text at byte {error.start}") from None
 
 
 def read_table(path: Path) -> Table:

@@ -17,9 +17,10 @@ from classifier.mcdc import Coverage, Missing, Pair, measure
 from classifier.synthesis import event_for
 from classifier.table import Table
 from offramp import console
+from offramp.config import read_text
 from offramp.errors import CheckFailedError, ConfigurationError
 from offramp.page import Page
-from offramp.session import Session, read_text
+from offramp.session import Session
 from offramp.witness import as_sent
 from schemas.errors import MessageError
 

@@ -77,7 +77,7 @@ def check(
     """
     from classifier.proof import prove
     from classifier.table import TableError, default_text, load
-    from offramp.session import read_text
+    from offramp.config import read_text
 
     default = load(default_text())
     try:

@@ -1,0 +1,56 @@
+"""Where settings come from, which of them wins, and what is said of those that are none."""
+
+import pytest
+
+from offramp.config import resolve
+from offramp.errors import ConfigurationError
+
+KEY = "a key of the tests, long enough"
+
+
+def _file(tmp_path, text):
+    path = tmp_path / "offramp.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_file(tmp_path):
+    path = _file(tmp_path, "[store]\nlock_timeout_s = 1\n")
+    environment = {"OFFRAMP_STORE__LOCK_TIMEOUT_S": "2"}
+    assert resolve(path, {}, {}).store.lock_timeout_s == 1
+    assert resolve(path, environment, {}).store.lock_timeout_s == 2
+    assert resolve(path, environment, {"store": {"lock_timeout_s": 3}}).store.lock_timeout_s == 3
+    assert resolve(path, environment, {"store": {"lock_timeout_s": None}}).store.lock_timeout_s == 2
+
+
+def test_a_secret_may_stand_in_a_file_of_its_own(tmp_path):
+    secret = tmp_path / "key"
+    secret.write_text(f"{KEY}\n")
+    found = resolve(None, {"OFFRAMP_REDACTION__KEY_FILE": str(secret)}, {}).redaction.key
+    assert found is not None
+    assert found.get_secret_value() == KEY
+
+
+def test_a_byte_order_mark_is_no_content(tmp_path):
+    assert resolve(_file(tmp_path, "\ufeff[classify]\nworkers = 0\n"), {}, {}).classify.workers == 0
+
+
+REFUSED = {
+    "an unknown key": ("[store]\nptah = 1\n", {}, "store.ptah: no such setting; there are store.path"),
+    "an unknown section": ("[stroe]\n", {}, "stroe: no such setting"),
+    "a variable of no setting": ("", {"OFFRAMP_STROE__PATH": "x"}, "OFFRAMP_STROE__PATH: no such setting"),
+    "a variable of no key": ("", {"OFFRAMP_STORE__PTAH": "x"}, "store.ptah: no such setting"),
+    "a short key": ("", {"OFFRAMP_REDACTION__KEY": "short"}, "redaction.key: must have at least 16 characters"),
+    "a secret twice": ("", {"OFFRAMP_REDACTION__KEY": KEY, "OFFRAMP_REDACTION__KEY_FILE": "x"}, "one of them"),
+    "a secret nowhere": ("", {"OFFRAMP_REDACTION__KEY_FILE": "/nowhere"}, "/nowhere: No such file or directory"),
+    "no TOML": ("[", {}, "offramp.toml: "),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_wrong_is_said(tmp_path, case):
+    text, environment, said = REFUSED[case]
+    with pytest.raises(ConfigurationError) as caught:
+        resolve(_file(tmp_path, text), environment, {})
+    assert said in str(caught.value)
+    assert KEY not in str(caught.value)
