@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(abspath constraints.txt)
 export PIP_BUILD_CONSTRAINT := $(abspath constraints.txt)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test quick lint docs bench clean
+.PHONY: demo test quick lint docs bench fuzz mutants clean
 
 demo: $(VENV)/installed  ## set up, classify real agent runs, say what was found
 	@examples/demo.sh $(BIN)/offramp
@@ -34,6 +34,12 @@ docs: $(VENV)/dev-only  ## write again what is generated: schemas and reference 
 
 bench: $(VENV)/dev  ## the measured claims, as ratios in one run
 	$(BIN)/python -m bench
+
+fuzz: $(VENV)/dev-only  ## the classifier against its executable specification, 2 x 200,000 events
+	$(BIN)/python -m tests.spec.fuzz --events 200000 --seed 1
+
+mutants: $(VENV)/dev-only  ## break the classifier and the table in every small way, and count what no test notices
+	$(BIN)/python -m tests.mutants
 
 clean:  ## remove what make made
 	rm -rf $(VENV) build *.egg-info
