@@ -91,14 +91,15 @@ def _has_open_call(calls: list[Event]) -> bool:
 class Thresholds:
     """The numbers that confidence and progress are judged by; part of the table file.
 
-    ``floor`` and ``veto`` are confidences, ``decline`` a difference of confidences, ``repeats`` a number of steps. They
-    are compared as decimals, so that 0.3 is not below 0.3.
+    ``floor`` and ``veto`` are confidences, ``decline`` a difference of confidences, ``repeats`` a number of steps. All
+    are compared as the decimals that were written. For a single number of at most 15 digits that is the comparison of
+    the floats themselves; a mean, which is rounded, is compared exactly where it is close.
     """
 
     __slots__ = ("decline", "floor", "repeats", "veto")
 
     def __init__(self, *, floor: str, decline: str, veto: str, repeats: int) -> None:
-        self.floor, self.decline, self.veto = Decimal(floor), Decimal(decline), Decimal(veto)
+        self.floor, self.veto, self.decline = float(floor), float(veto), Decimal(decline)
         self.repeats = repeats
 
 
@@ -106,21 +107,28 @@ def _step_facts(steps: list[Event], thresholds: Thresholds) -> int:
     last, bits = steps[-1], 0
     confidence = last["confidence_after"]
     if confidence is not None:
-        if _decimal(confidence) < thresholds.floor:
+        if confidence < thresholds.floor:
             bits |= CONFIDENCE_BELOW_FLOOR.bit
         if _has_declined(confidence, steps[-4:-1], thresholds):
             bits |= CONFIDENCE_DECLINING.bit
-    if any(_decimal(check) < thresholds.veto for check in last["checks"].values()):
+    if any(check < thresholds.veto for check in last["checks"].values()):
         bits |= RESULT_CONFIDENCE_LOW.bit
     return bits | (NO_PROGRESS.bit if _is_stuck(steps[-thresholds.repeats :], thresholds.repeats) else 0)
 
 
 def _has_declined(confidence: float, before: list[Event], thresholds: Thresholds) -> bool:
-    values = [_decimal(s["confidence_after"]) for s in before if s["confidence_after"] is not None]
+    values = [s["confidence_after"] for s in before if s["confidence_after"] is not None]
     if len(values) < 2:
         return False
-    mean = Fraction(sum(values)) / len(values)
+    fallen = sum(values) / len(values) - confidence
+    if abs(fallen - float(thresholds.decline)) > _CLOSE:
+        return bool(fallen > thresholds.decline)
+    mean = Fraction(sum(map(_decimal, values))) / len(values)
     return mean - Fraction(_decimal(confidence)) > Fraction(thresholds.decline)
+
+
+_CLOSE = 1e-9
+"""Far more than a mean of confidences can be off by rounding."""
 
 
 def _is_stuck(tail: list[Event], repeats: int) -> bool:

@@ -64,6 +64,10 @@ class Row(_Part):
     queue: str | None = None
 
 
+_MOST_DIGITS = 15
+"""Characters of a threshold. As many digits are told apart by the floats that they are compared as."""
+
+
 class _ThresholdsFile(_Part):
     confidence_floor: str
     confidence_decline: str
@@ -77,7 +81,7 @@ class _ThresholdsFile(_Part):
             inside = 0 <= float(value) <= 1
         except ValueError:
             inside = False
-        if not inside:
+        if not inside or len(value) > _MOST_DIGITS:
             raise ValueError('must be a decimal between 0 and 1 in quotes, such as "0.6"')
         return value
 
