@@ -49,7 +49,7 @@ def _field(name: str, info: Any, seen: set[str]) -> dict[str, Any]:
     return field
 
 
-def _type(annotation: Any, metadata: list[Any], seen: set[str]) -> AvroType:
+def _type(annotation: Any, metadata: list[Any], seen: set[str]) -> AvroType:  # noqa: PLR0911 -- a kind each
     for marker in metadata:
         if isinstance(marker, EnumMarker):
             return _enum(marker, seen)

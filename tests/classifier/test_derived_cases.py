@@ -1,7 +1,7 @@
 """Events that were labelled from the contract's text alone, clause by clause, by somebody who had not seen the code.
 
-``derived.jsonl`` has the format of table tests; some of its titles retell public reports, named as ``source``. Events of
-a later date than the first run say so in their title.
+``derived.jsonl`` has the format of table tests; some of its titles retell public reports, named as ``source``. Events
+that were labelled after the first run say so in their title.
 """
 
 import json

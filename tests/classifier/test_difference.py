@@ -64,7 +64,7 @@ def test_queues_that_come_and_go():
         "row authority_missing: queue is doors instead of access",
         "queue access is gone",
         (
-            "queue doors is new: owner access administrators, deadline_hours 8.0, allowed_decisions grant_access; deny; "
-            "reassign"
+            "queue doors is new: owner access administrators, deadline_hours 8.0, "
+            "allowed_decisions grant_access; deny; reassign"
         ),
     ]

@@ -54,7 +54,6 @@ GOOD: dict[str, Event] = {
 }  # fmt: skip
 
 
-
 def _enumerations(model: type[Record], prefix: str = "") -> Iterator[tuple[str, EnumMarker]]:
     for name, info in model.model_fields.items():
         for marker, nested in _parts(info.annotation, info.metadata):
