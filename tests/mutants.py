@@ -55,7 +55,7 @@ _TESTS = {
     "run": ("facts_run",),
     "view": ("facts_effects", "facts_policy"),
     "decide": ("table",),
-    "condition": ("table", "explain"),
+    "condition": ("table", "explain", "mcdc"),
     "invariants": ("prohibited",),
     "table": ("table",),
     TABLE: (),
@@ -111,8 +111,9 @@ def module_mutants(module: str) -> Iterator[Mutant]:
             _put(site, site.node)
             if text not in seen:
                 seen.add(text)
-                after = "left out" if isinstance(variant, ast.Pass) else f"`{_line(variant)}`"
-                yield Mutant(module, _numbered(f"`{module}` {site.function}: `{before}` → {after}", named), text)
+                yield Mutant(
+                    module, _numbered(f"`{module}` {site.function}: {_difference(before, variant)}", named), text
+                )
 
 
 def _numbered(change: str, named: Counter[str]) -> str:
@@ -130,6 +131,27 @@ def _put(site: Site, node: ast.AST) -> None:
 
 def _line(node: ast.AST) -> str:
     return ast.unparse(node).strip().partition("\n")[0]
+
+
+def _difference(before: str, node: ast.AST) -> str:
+    """What becomes of a line, without what its ends share where it is long."""
+    if isinstance(node, ast.Pass):
+        return f"`{before}` is left out"
+    after = _line(node)
+    if max(len(before), len(after)) > _LONG:
+        start = _shared(before, after)
+        end = min(_shared(before[::-1], after[::-1]), min(len(before), len(after)) - start)
+        before, after = (f"… {text[start : len(text) - end].strip()} …" for text in (before, after))
+    return f"`{before}` → `{after}`"
+
+
+_LONG = 80
+
+
+def _shared(left: str, right: str) -> int:
+    """How many characters both begin with."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(left), len(right)))
 
 
 def _sites(node: ast.AST, function: str, *, answers_bool: bool) -> Iterator[Site]:

@@ -1,13 +1,17 @@
 """Right answers that nothing stated until a mutant of the classifier or of its table survived without them."""
 
-# ruff: noqa: E501  (one case a line: a sentence, what it expects, the evidence)
+# ruff: noqa: E501, FBT003  (one case a line: a sentence, what it expects, the evidence)
 from typing import Any
 
 import pytest
 
+from classifier.decide import Classifier
 from classifier.facts import FACTS, FINDINGS
-from classifier.table import default_text, load
-from tests.classifier.answers import answer, at, decided, exit_of, facts
+from classifier.invariants import RULES
+from classifier.table import TableError, default_text, load
+from schemas.canonical import digests
+from schemas.exits import Classification
+from tests.classifier.answers import answer, at, decided, default_classifier, event, exit_of, facts
 
 Event = dict[str, Any]
 
@@ -19,15 +23,50 @@ def _row(sentence: str, *expected: Any, **parts: Any) -> Any:
 # --- what is stored keeps its meaning
 
 # Bits of stored exits by position; a position is never given to another fact.
-POSITIONS = (
-    "standing_denial fence_violation ambiguous_effect idempotency_protected duplicate_effect unapproved_effect taken_over"
-    " child_run_open contradiction approval_needed policy_unavailable authority_missing model_declined request_allowed"
-    " unsupported_decision predicate_satisfied predicate_unsatisfied predicate_unverifiable completion_claimed omission"
-    " omission_may_change_result required_omission safe_partial fallback_applied ineligible_fallback_applied"
-    " eligible_fallback_applied eligible_fallback_ready required_path_failed dependency_failed confidence_below_floor"
-    " confidence_declining budget_exhausted no_progress malformed_observation nonterminal_stop truncated"
-    " result_confidence_low empty_response stopped_normally - write_attempted effect_took_place"
-).split()
+POSITIONS = [
+    "standing_denial",
+    "fence_violation",
+    "ambiguous_effect",
+    "idempotency_protected",
+    "duplicate_effect",
+    "unapproved_effect",
+    "taken_over",
+    "child_run_open",
+    "contradiction",
+    "approval_needed",
+    "policy_unavailable",
+    "authority_missing",
+    "model_declined",
+    "request_allowed",
+    "unsupported_decision",
+    "predicate_satisfied",
+    "predicate_unsatisfied",
+    "predicate_unverifiable",
+    "completion_claimed",
+    "omission",
+    "omission_may_change_result",
+    "required_omission",
+    "safe_partial",
+    "fallback_applied",
+    "ineligible_fallback_applied",
+    "eligible_fallback_applied",
+    "eligible_fallback_ready",
+    "required_path_failed",
+    "dependency_failed",
+    "confidence_below_floor",
+    "confidence_declining",
+    "budget_exhausted",
+    "no_progress",
+    "malformed_observation",
+    "nonterminal_stop",
+    "truncated",
+    "result_confidence_low",
+    "empty_response",
+    "stopped_normally",
+    "-",
+    "write_attempted",
+    "effect_took_place",
+]
 CODES = {
     "budget_used_up",
     "fallback_result_unsatisfied",
@@ -113,7 +152,299 @@ def test_a_side_effect_is_named_by_the_first_of_several_tools():
     assert given["envelope"]["side_effects"] == [{"operation_id": "op-1", "tool": "pay", "status": "ambiguous"}]
 
 
+UNVERIFIED = [
+    _row("a confirmation that nothing established", True, side_effects=[_entry("confirmed", verified_by="none")]),
+    _row("a compensation that nothing established", True, side_effects=[_entry("compensated", verified_by=None)]),
+    _row("one beside an entry that was established", True, side_effects=[_entry("confirmed", verified_by=None), _entry("not_started")]),
+    _row("an ok attempt established it", False, tool_calls=[_write("ok")], side_effects=[_entry("confirmed", verified_by=None)]),
+    _row("nothing is stated of what is ambiguous", False, side_effects=[_entry("ambiguous", verified_by=None)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "parts"), UNVERIFIED)
+def test_a_ledger_entry_without_proof(found, parts):
+    assert ("unverified_ledger_entry" in answer(**parts)["findings"]) is found
+
+
+# --- policy
+
+
+def _decision(effect: str, when: float | None, operation: str | None = None, **more: Any) -> Event:
+    own = {"decision_id": "d-1", "policy_id": "limits", "source": "application", "operation_id": operation}
+    return own | {"effect": effect, "decided_at": None if when is None else at(when)} | more
+
+
+DENIED_EFFECTS = [
+    _row("the operation was denied", set(), policy_decisions=[_decision("deny", -90, "op-1")]),
+    _row("the request was denied", set(), policy_decisions=[_decision("deny", -90)]),
+    _row("one of two denials is of the operation", set(), policy_decisions=[_decision("deny", -90, "op-1"), _decision("deny", -90, "op-2")]),
+    _row("another operation was denied", {"contradiction"}, policy_decisions=[_decision("deny", -90, "op-2")]),
+    _row("nothing was denied", {"contradiction"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("expected", "parts"), DENIED_EFFECTS)
+def test_a_confirmed_effect_that_was_turned_away_contradicts_unless_denied(expected, parts):
+    evidence = {"tool_calls": [_write("denied")], "side_effects": [_entry("confirmed")]}
+    assert facts(**evidence, **parts) & {"contradiction"} == expected
+
+
+@pytest.mark.parametrize("outcome", ["not_executed", "denied", "circuit_open"])
+def test_a_call_that_was_not_executed_is_no_activity_after_a_denial(outcome):
+    denied = [_decision("deny", -90)]
+    assert answer(policy_decisions=denied, tool_calls=[_write(outcome)])["findings"] == []
+    assert answer(policy_decisions=denied, tool_calls=[_write("ok")])["findings"] == ["post_denial_activity"]
+
+
+def test_a_decisions_own_reason_comes_before_that_of_its_approval():
+    denied = {"state": "denied", "approver": "person-1", "resolved_at": at(-90)}
+    decisions = [_decision("deny", -90, reason_code="z_limit", approval=denied)]
+    assert exit_of(policy_decisions=decisions) == ("refusal", "z_limit")
+
+
+def _granted(**more: Any) -> Event:
+    return {"state": "granted", "approver": "person-1"} | more
+
+
+OWN_GRANTS = [
+    _row("an approver's undated grant is as old as the decision", set(), policy_decisions=[_decision("allow", -70, "op-1", source="approver", approval=_granted())]),
+    _row("a dated one is as old as it says", {"unapproved_effect"}, policy_decisions=[_decision("allow", -70, "op-1", source="approver", approval=_granted(resolved_at=at(-50)))]),
+    _row("nobody else's undated grant has a date", {"unapproved_effect"}, policy_decisions=[_decision("allow", -70, "op-1", approval=_granted())]),
+    _row("nor has one of a decision that does not allow", {"unapproved_effect"}, policy_decisions=[_decision("require_approval", -70, "op-1", source="approver", approval=_granted())]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("expected", "parts"), OWN_GRANTS)
+def test_since_when_a_decision_grants_its_own_approval(expected, parts):
+    assert facts(tool_calls=[_write("ok")], **parts) & {"unapproved_effect"} == expected
+
+
+EXPIRY = [
+    _row("an approver's allow that had expired grants nothing", {"unapproved_effect"}, expires_at=at(-60)),
+    _row("one that had not expired does", set(), expires_at=at(-59)),
+    _row("one that does not expire does", set(), expires_at=None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("expected", "approval"), EXPIRY)
+def test_how_long_an_approvers_allow_grants(expected, approval):
+    allow = _decision("allow", -80, "op-1", source="approver", approval=approval)
+    found = facts(tool_calls=[_write("ok")], policy_decisions=[_decision("require_approval", -90, "op-1"), allow])
+    assert found & {"unapproved_effect"} == expected
+
+
+def test_a_later_requirement_supersedes_an_unavailable_decision_whoever_states_it():
+    later = _decision("require_approval", -80, "op-1", source="unknown")
+    assert "policy_unavailable" not in facts(policy_decisions=[_decision("unavailable", -90, "op-1"), later])
+
+
+def test_a_requirement_allows_nothing_though_its_approval_is_granted():
+    asked = _decision("require_approval", -90, "op-1", approval=_granted(resolved_at=at(-80)))
+    assert "request_allowed" not in facts(policy_decisions=[asked])
+
+
+ACTIVITY = [
+    _row("after the first of two denials", True, [-90, -30], [-60]),
+    _row("one of two calls", True, [-90], [-95, -60]),
+    _row("at the instant of the denial is not after it", False, [-60], [-60]),
+    _row("before it", False, [-30], [-60]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "denied", "called", "parts"), ACTIVITY)
+def test_activity_after_a_denial(found, denied, called, parts):
+    decisions = [_decision("deny", when, f"op-{when}") for when in denied]
+    calls = [_write("ok", operation_id=None, access="read", started_at=at(when)) for when in called]
+    assert ("post_denial_activity" in answer(policy_decisions=decisions, tool_calls=calls)["findings"]) is found
+
+
+# --- paths
+
+
+@pytest.mark.parametrize("name", [
+    "AuthenticationError", "PermissionError", "Unauthorized", "ForbiddenException", "AccessDeniedException",
+    "access-denied", "INVALID_API_KEY", "invalid api key", "UNAUTHENTICATED", "PERMISSION_DENIED",
+])  # fmt: skip
+def test_an_error_that_says_that_authority_is_missing(name):
+    assert "authority_missing" in facts(tool_calls=[_write("error", access="read", error_class=name)])
+
+
+def test_attempts_of_which_some_are_unnumbered_follow_their_start():
+    calls = [
+        _write("error", access="read", attempt=2, started_at=at(-60)),
+        _write("ok", access="read", started_at=at(-30)),
+    ]
+    assert "required_path_failed" not in facts(tool_calls=calls)
+    assert "required_path_failed" in facts(tool_calls=[call | {"started_at": None} for call in calls])
+
+
+# --- fallbacks and components
+
+
+def _fallback(**more: Any) -> Event:
+    own = {"fallback_id": "f-1", "version": "1", "source": "default", "triggers": ["timeout"], "access": "read"}
+    own |= {"inputs_digest": "sha256:1f", "shares_failed_dependency": False, "uses_model_judgement": False}
+    return own | {"preconditions_met": True, "applied": False, "disclosed": True} | more
+
+
+READ_TIMED_OUT = [_write("timeout", access="read")]
+
+
+def test_an_applied_fallback_is_not_ready():
+    found = facts(tool_calls=READ_TIMED_OUT, fallbacks=[_fallback(applied=True)])
+    assert found & {"eligible_fallback_applied", "eligible_fallback_ready"} == {"eligible_fallback_applied"}
+
+
+def test_a_fallback_without_an_id_comes_before_those_with_one():
+    given = answer(tool_calls=READ_TIMED_OUT, fallbacks=[_fallback(), _fallback(fallback_id=None, result_ref="r-0")])
+    assert (given["envelope"]["fallback_id"], given["envelope"]["result_ref"]) == (None, "r-0")
+
+
+def test_what_is_settled_is_not_protected():
+    keyed = _write("ok", idempotency_key="k-1")
+    retry = _fallback(source="idempotent_retry", access="write", operation_id="op-1")
+    assert "idempotency_protected" not in facts(tool_calls=[keyed], fallbacks=[retry])
+    assert "idempotency_protected" in facts(tool_calls=[keyed | {"outcome": "timeout"}], fallbacks=[retry])
+
+
+SILENT = [
+    _row("one of two was served without a word", True, fallbacks=[_fallback(applied=True), _fallback(applied=True, disclosed=None)]),
+    _row("one that was not served", False, fallbacks=[_fallback(disclosed=False)]),
+    _row("one that was disclosed", False, fallbacks=[_fallback(applied=True)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "parts"), SILENT)
+def test_a_silent_fallback(found, parts):
+    assert ("silent_fallback" in answer(tool_calls=READ_TIMED_OUT, **parts)["findings"]) is found
+
+
+DONE = {"name": "a", "state": "completed"}
+MISSING = {"name": "b", "state": "failed", "can_change_result": "no", "required": False}
+
+
+def test_one_required_omission_is_enough():
+    assert "required_omission" not in facts(components=[DONE, MISSING])
+    assert "required_omission" in facts(components=[DONE, MISSING, MISSING | {"name": "c", "required": True}])
+
+
+def test_a_partial_that_asserts_an_unsupported_decision_is_not_safe():
+    decision = {"asserted": True, "required_checks": ["b"]}
+    assert facts(components=[DONE, MISSING], decision=decision) & {"safe_partial", "unsupported_decision"} == {
+        "unsupported_decision"
+    }
+    assert "safe_partial" in facts(components=[DONE, MISSING])
+
+
+def test_what_a_filter_left_over_is_no_partial_though_its_denial_was_lifted():
+    filtered = _decision("deny", -90, source="provider_filter")
+    lifted = [filtered, _decision("allow", -80, source="approver", policy_id="desk")]
+    found = facts(model={"stop_class": "filtered"}, policy_decisions=lifted, components=[DONE, MISSING])
+    assert found & {"standing_denial", "omission", "safe_partial"} == {"omission"}
+
+
+# --- the run
+
+
+@pytest.mark.parametrize("name", ["turns", "tool_calls", "tokens", "cost_micros"])
+def test_each_budget_may_be_used_up(name):
+    assert answer(budget={name: {"used": 5, "limit": 5}})["findings"] == ["budget_used_up"]
+    assert answer(budget={name: {"used": 4, "limit": 5}})["findings"] == []
+
+
+@pytest.mark.parametrize(("last", "declined"), [(0.6999999999, True), (0.7, False), (0.7000000001, False)])
+def test_a_decline_is_compared_as_decimals_however_close(last, declined):
+    steps = [{"confidence_after": confidence} for confidence in (0.9, 0.9, 0.9, last)]
+    assert ("confidence_declining" in facts(steps=steps)) is declined
+
+
+def test_several_findings_are_sorted_each_once():
+    parts = {"budget": {"turns": {"used": 5, "limit": 5}}, "fallbacks": [_fallback(applied=True, disclosed=False)] * 2}
+    parts["tool_calls"] = [
+        _write("timeout", operation_id=name, idempotency_key=key) for name in ("a", "b") for key in ("1", "2")
+    ]
+    assert answer(**parts)["findings"] == ["budget_used_up", "idempotency_key_changed", "silent_fallback"]
+
+
+# --- the answer
+
+
+def test_an_answer_has_every_part_of_the_contract():
+    tried = event(tool_calls=READ_TIMED_OUT, fallbacks=[_fallback(version=None)], completion={"claimed": True})
+    given = default_classifier().classify(tried).classification
+    assert given.keys() == Classification.model_fields.keys() - {"unproven"}
+    assert (given["event_id"], given["facts"]) == ("event-1", sorted(facts(**_sent(tried))))
+    assert (given["evidence_digest"], given["content_digest"]) == digests(tried)
+    assert any("f-1" in gap for gap in given["evidence_gaps"])
+
+
+def _sent(tried: Event) -> Event:
+    return {name: tried[name] for name in ("tool_calls", "fallbacks", "completion")}
+
+
+@pytest.mark.parametrize("unproven", [True, False])
+def test_every_answer_of_an_unproven_table_says_so(unproven):
+    given = Classifier(load(default_text()), unproven=unproven).classify(event()).classification
+    assert given.get("unproven") is (True if unproven else None)
+
+
+def test_a_table_is_taken_for_proved_unless_somebody_says_otherwise():
+    assert "unproven" not in Classifier(load(default_text())).classify(event()).classification
+
+
+SCORED = [
+    _row("a completed run needs nobody", False, completion={"claimed": True}),
+    _row("a person's run does", True),
+    _row("a refusal that owes nothing needs nobody", False, policy_decisions=[_decision("deny", -90)]),
+    _row("a refusal that owes something does", True, policy_decisions=[_decision("deny", -90)], tool_calls=[_write("timeout")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("scored", "parts"), SCORED)
+def test_what_opens_a_review_packet(scored, parts):
+    assert (decided(**parts).packet_completeness is not None) is scored
+
+
+def test_the_reason_of_a_violated_invariant_is_not_that_of_the_evidence():
+    partial = 'when = "omission_may_change_result"\nexit = "partial"\nreason_from = "omission"'
+    text = default_text().replace('when = "omission_may_change_result"\nexit = "human_queue"', partial)
+    tried = event(components=[DONE, MISSING | {"can_change_result": "yes", "reason_code": "lost"}])
+    assert Classifier(load(text)).classify(tried).classification["reason_code"] == "table_violates_invariant"
+
+
+def test_one_name_twice_without_a_reason_is_an_answer_too():
+    parts = {"components": [DONE, MISSING | {"reason_code": "lost"}, MISSING], "completion": {"claimed": True}}
+    assert exit_of(**parts) == ("partial", "partial")
+
+
+# --- the invariants
+
+
+def test_rules_bear_the_numbers_of_the_invariants_that_they_are():
+    assert [rule.number for rule in RULES] == [2, 2, 3, 3, 3, 4, 4, 5, 5, 5, 6, 6, 7, 7, 7, 8, 8, 8]
+
+
 # --- the table
+
+# The longest and largest that a table may say, and one more.
+LIMITS = [
+    ('id = "default"', 'id = "{}"', "d" * 64, "d" * 65),
+    ('version = "1"', 'version = "{}"', "1" * 64, "1" * 65),
+    ("progress_repeats = 3", "progress_repeats = {}", 100, 101),
+    ("progress_repeats = 3", "progress_repeats = {}", 2, 1),
+    ("deadline_hours = 4", "deadline_hours = {}", 24 * 366, 24 * 366 + 1),
+    ("deadline_hours = 4", "deadline_hours = {}", 0.5, 0),
+    ('confidence_floor = "0.6"', 'confidence_floor = "{}"', "0", "-0.1"),
+    ('confidence_floor = "0.6"', 'confidence_floor = "{}"', "1", "1.1"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "most", "more"), LIMITS)
+def test_limits_of_a_table(old, new, most, more):
+    assert load(default_text().replace(old, new.format(most), 1))
+    with pytest.raises(TableError):
+        load(default_text().replace(old, new.format(more), 1))
+
 
 # The contract's rows in their order, each with the exit and the queue that gets it.
 ROWS = (
