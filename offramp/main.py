@@ -4,9 +4,12 @@ import contextlib
 import importlib
 import os
 import pkgutil
+import signal
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -47,7 +50,8 @@ def main() -> None:
     """Run the command; end with its exit status, an error as one sentence on stderr."""
     _open_closed_streams()
     try:
-        app()
+        with _ending_by_signal():
+            app()
     except OfframpError as error:
         _end(str(error), error.status)
     except StoreRejected as error:
@@ -60,6 +64,25 @@ def main() -> None:
         sys.exit(OK)
     except OSError as error:
         _end(f"{error.filename or 'output'}: {error.strerror or error}", COULD_NOT_CHECK)
+
+
+@contextlib.contextmanager
+def _ending_by_signal() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the command in order, as an exception does: temporary files go, workers end, the store
+    is closed. Its status is the shell's for that signal, 130 or 143."""
+    numbers = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, _end_by_signal) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end_by_signal(number: int, _frame: FrameType | None) -> None:
+    # Whoever asks twice does not wait for the order.
+    signal.signal(number, lambda number, _: os._exit(128 + number))
+    sys.exit(128 + number)
 
 
 def _open_closed_streams() -> None:

@@ -4,7 +4,9 @@ An engine has two handles on the same data. The writer inserts and migrates; the
 runs under ``readonly = 1``, which it cannot leave.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,13 +72,15 @@ class Engine:
 
     def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> bytes:
         """Answer of the store's own SELECT as an Arrow IPC stream."""
-        with mapped_errors():
-            return self._writer.raw_query(sql, parameters=dict(parameters or {}), fmt="ArrowStream")
+        return _interruptibly(
+            lambda: self._writer.raw_query(sql, parameters=dict(parameters or {}), fmt="ArrowStream"), self._reader
+        )
 
     def ask(self, sql: str, fmt: str | None, parameters: Mapping[str, Any] | None = None) -> bytes:
         """Answer of anybody's SELECT in the engine's format ``fmt`` (None: none is asked for), unable to write."""
-        with mapped_errors():
-            return self._reader.raw_query(sql, parameters=dict(parameters or {}), fmt=fmt)
+        return _interruptibly(
+            lambda: self._reader.raw_query(sql, parameters=dict(parameters or {}), fmt=fmt), self._writer
+        )
 
     def close(self) -> None:
         """Release both handles, and with them the engine's hold on the directory."""
@@ -98,6 +102,29 @@ def open_embedded(directory: Path) -> Engine:
             )
 
     return Engine(connect, PURGE_AFTER_BYTES)
+
+
+def _interruptibly(read: Callable[[], bytes], bystander: Client) -> bytes:
+    """The answer of ``read``. While this thread waits for it, it may be interrupted, by a signal for instance; then
+    ``bystander``, the other handle, ends the statement, so that the engine can be closed.
+
+    The engine itself works in C, where Python hears no signal until the answer is there.
+    """
+    answer: Future[bytes] = Future()
+    threading.Thread(target=_settle, args=(answer, read), daemon=True).start()
+    try:
+        with mapped_errors():
+            return answer.result()
+    finally:
+        if not answer.done():
+            bystander.command("KILL QUERY WHERE 1 SYNC")
+
+
+def _settle(answer: "Future[bytes]", read: Callable[[], bytes]) -> None:
+    try:
+        answer.set_result(read())
+    except BaseException as error:  # noqa: BLE001 -- whoever waits for the answer raises it
+        answer.set_exception(error)
 
 
 @contextmanager

@@ -3,12 +3,14 @@
 import gc
 import multiprocessing
 import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing.synchronize import Event
 from typing import Any, Protocol, TypeVar
 
 Task = TypeVar("Task")
@@ -69,13 +71,16 @@ class Pool:
             return
         # Not forked: a copy of a process that runs the engine's threads would hang.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(self.processes, context, _start, (plan,)) as executor:
+        stopped = context.Event()
+        with ProcessPoolExecutor(self.processes, context, _start, (plan, stopped)) as executor:
             try:
-                yield from _in_order(lambda task: executor.submit(_run, task), tasks, _TASKS_EACH * self.processes)
+                yield from _in_order(lambda task: _submit(executor, task), tasks, _TASKS_EACH * self.processes)
             except BrokenProcessPool:
                 raise WorkerLostError("a worker process was lost; with less memory, use fewer workers") from None
             finally:
-                executor.shutdown(wait=False, cancel_futures=True)
+                # Tasks that wait in the pipe to a process can no longer be cancelled.
+                stopped.set()
+                executor.shutdown(cancel_futures=True)
 
 
 def _rarely_look_for_cycles() -> None:
@@ -91,6 +96,16 @@ def _run_and_collect(work: Work[Task, Outcome], task: Task) -> Outcome:
     return outcome
 
 
+def _submit(executor: ProcessPoolExecutor, task: Any) -> "Future[Any]":
+    """Hand a task to a process. One that is started for it never hears Ctrl-C, which a terminal sends to every process:
+    whoever started it ends it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return executor.submit(_run, task)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _in_order(submit: Callable[[Task], Future[Outcome]], tasks: Iterable[Task], in_flight: int) -> Iterator[Outcome]:
     waiting: deque[Future[Outcome]] = deque()
     for task in tasks:
@@ -102,11 +117,14 @@ def _in_order(submit: Callable[[Task], Future[Outcome]], tasks: Iterable[Task], 
 
 
 _work: Work[Any, Any] | None = None
-"""The work of this process, where it is a worker process. An initializer can leave it nowhere else."""
+_stopped: Event | None = None
+"""The work of this process, where it is a worker process, and whether anybody still wants it done. An initializer can
+leave them nowhere else."""
 
 
-def _start(plan: Plan[Any, Any]) -> None:
-    global _work  # noqa: PLW0603 -- see there
+def _start(plan: Plan[Any, Any], stopped: Event) -> None:
+    global _work, _stopped  # noqa: PLW0603 -- see there
+    _stopped = stopped
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _work = plan.start()
     _rarely_look_for_cycles()
@@ -121,6 +139,8 @@ def _end_with_parent() -> None:
 
 
 def _run(task: Any) -> Any:
-    if _work is None:
+    if _work is None or _stopped is None:
         raise RuntimeError("the worker process was not started by its pool")
+    if _stopped.is_set():
+        return None
     return _run_and_collect(_work, task)
