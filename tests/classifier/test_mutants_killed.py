@@ -1,18 +1,14 @@
 """Right answers that nothing stated until a mutant of the classifier or of its table survived without them."""
 
 # ruff: noqa: E501, FBT003  (one case a line: a sentence, what it expects, the evidence)
-import hashlib
-import json
-import tomllib
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from classifier.decide import Classifier
 from classifier.facts import FACTS, FINDINGS
 from classifier.invariants import RULES
-from classifier.table import TableError, default_text, load
+from classifier.table import default_text, load
 from schemas.canonical import digests
 from schemas.exits import Classification
 from tests.classifier.answers import answer, at, decided, default_classifier, event, exit_of, facts
@@ -409,13 +405,6 @@ def test_what_opens_a_review_packet(scored, parts):
     assert (decided(**parts).packet_completeness is not None) is scored
 
 
-def test_the_reason_of_a_violated_invariant_is_not_that_of_the_evidence():
-    partial = 'when = "omission_may_change_result"\nexit = "partial"\nreason_from = "omission"'
-    text = default_text().replace('when = "omission_may_change_result"\nexit = "human_queue"', partial)
-    tried = event(components=[DONE, MISSING | {"can_change_result": "yes", "reason_code": "lost"}])
-    assert Classifier(load(text)).classify(tried).classification["reason_code"] == "table_violates_invariant"
-
-
 def test_one_name_twice_without_a_reason_is_an_answer_too():
     parts = {"components": [DONE, MISSING | {"reason_code": "lost"}, MISSING], "completion": {"claimed": True}}
     assert exit_of(**parts) == ("partial", "partial")
@@ -429,82 +418,6 @@ def test_rules_bear_the_numbers_of_the_invariants_that_they_are():
 
 
 # --- the table
-
-# The longest and largest that a table may say, and one more.
-LIMITS = [
-    ('id = "default"', 'id = "{}"', "d" * 64, "d" * 65),
-    ('version = "1"', 'version = "{}"', "1" * 64, "1" * 65),
-    ("progress_repeats = 3", "progress_repeats = {}", 100, 101),
-    ("progress_repeats = 3", "progress_repeats = {}", 2, 1),
-    ("deadline_hours = 4", "deadline_hours = {}", 24 * 366, 24 * 366 + 1),
-    ("deadline_hours = 4", "deadline_hours = {}", 0.5, 0),
-    ('confidence_floor = "0.6"', 'confidence_floor = "{}"', "0", "-0.1"),
-    ('confidence_floor = "0.6"', 'confidence_floor = "{}"', "1", "1.1"),
-    ('confidence_floor = "0.6"', 'confidence_floor = "{}"', f"0.{'6' * 13}", f"0.{'6' * 14}"),
-    ("deadline_hours = 4", "deadline_hours = {}", 4, '"4"'),
-    ('version = "1"', 'version = "{}"', "1", ""),
-]
-
-
-@pytest.mark.parametrize(("old", "new", "most", "more"), LIMITS)
-def test_limits_of_a_table(old, new, most, more):
-    assert load(default_text().replace(old, new.format(most), 1))
-    with pytest.raises(TableError):
-        load(default_text().replace(old, new.format(more), 1))
-
-
-def test_a_table_has_a_row():
-    head, *rows = default_text().split("[[rows]]")
-    assert load(f"{head}[[rows]]{rows[-1]}")
-    with pytest.raises(TableError):
-        load(f"rows = []\n{head}")
-
-
-def test_the_digest_is_that_of_the_content_as_canonical_json():
-    text = default_text().replace('owner = "approvers"', 'owner = "B\u00fcro"')
-    content = json.dumps(tomllib.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    assert load(text).digest == f"sha256:{hashlib.sha256(content.encode('utf-8')).hexdigest()}"
-
-
-def _problems(text: str) -> list[str]:
-    with pytest.raises(TableError) as caught:
-        load(text)
-    return caught.value.problems
-
-
-def test_ids_that_stand_twice_are_listed_in_order():
-    head, *rows = default_text().split("[[rows]]")
-    twice = [row.split('"')[1] for row in rows[:-1]]
-    text = "[[rows]]".join([head, *rows[:-1], *rows])
-    assert _problems(text) == [f"row {name}: the id stands twice" for name in sorted(twice)]
-
-
-def test_the_row_before_the_last_may_not_catch_all_either():
-    head, *rows = default_text().split("[[rows]]")
-    rows[-2] = rows[-1].replace("insufficient_evidence", "everything")
-    problem = 'row everything: when = "true" may stand in the last row alone; what follows is never reached'
-    assert _problems("[[rows]]".join([head, *rows])) == [problem]
-
-
-def test_a_queue_that_is_called_by_a_number_is_no_row():
-    problems = _problems(default_text().replace("[queues.effects]", "[queues.1]"))
-    assert problems == ["queues.1.[key]: string should match pattern '^[a-z][a-z0-9_]*$'"]
-
-
-def test_a_row_without_an_id_is_called_by_its_number():
-    assert _problems(default_text().replace('id = "fence_violation"\n', "")) == ["row 2.id: field required"]
-
-
-def test_a_table_that_was_read_cannot_be_changed():
-    with pytest.raises(ValidationError):
-        load(default_text()).file.rows[0].exit = "completed"
-
-
-def test_a_deadline_is_so_many_hours_after_the_end_of_the_run():
-    text = default_text().replace("deadline_hours = 4", "deadline_hours = 1.5", 1)
-    tried = event(tool_calls=[_write("timeout")])
-    assert Classifier(load(text)).classify(tried).classification["envelope"]["deadline"] == at(1.5 * 3_600)
-
 
 # The contract's rows in their order, each with the exit and the queue that gets it.
 ROWS = (

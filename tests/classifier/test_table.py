@@ -1,11 +1,16 @@
 """The table file: what is wrong with it is said at its place, what it says decides, and its digest covers all of it."""
 
 # ruff: noqa: E501  (one case a line, so that the tables read as tables)
+import hashlib
+import json
+import tomllib
+
 import pytest
+from pydantic import ValidationError
 
 from classifier.decide import Classifier
 from classifier.table import Table, TableError, default_text, load
-from tests.classifier.answers import event
+from tests.classifier.answers import at, event
 
 TEXT = default_text()
 
@@ -340,3 +345,82 @@ def test_the_predicate_verifies_whatever_row_completes(parts, verified):
     )
     answer = _answer(table, **parts)
     assert (answer["kind"], answer["rule_id"], answer["verified"]) == ("completed", "blocking_denial", verified)
+
+
+def test_the_reason_of_a_violated_invariant_is_not_that_of_the_evidence():
+    partial = 'when = "omission_may_change_result"\nexit = "partial"\nreason_from = "omission"'
+    text = TEXT.replace('when = "omission_may_change_result"\nexit = "human_queue"', partial)
+    omitted = {"name": "b", "reason_code": "lost", "can_change_result": "yes"}
+    answer = _answer(load(text), components=[{"name": "a", "state": "completed"}, omitted])
+    assert answer["reason_code"] == "table_violates_invariant"
+
+
+# --- what mutants of the reader got away with
+
+# The longest and largest that a table may say, and one more.
+LIMITS = [
+    ('id = "default"', 'id = "{}"', "d" * 64, "d" * 65),
+    ('version = "1"', 'version = "{}"', "1" * 64, "1" * 65),
+    ("progress_repeats = 3", "progress_repeats = {}", 100, 101),
+    ("progress_repeats = 3", "progress_repeats = {}", 2, 1),
+    ("deadline_hours = 4", "deadline_hours = {}", 24 * 366, 24 * 366 + 1),
+    ("deadline_hours = 4", "deadline_hours = {}", 0.5, 0),
+    ('confidence_floor = "0.6"', 'confidence_floor = "{}"', "0", "-0.1"),
+    ('confidence_floor = "0.6"', 'confidence_floor = "{}"', "1", "1.1"),
+    ('confidence_floor = "0.6"', 'confidence_floor = "{}"', f"0.{'6' * 13}", f"0.{'6' * 14}"),
+    ("deadline_hours = 4", "deadline_hours = {}", 4, '"4"'),
+    ('version = "1"', 'version = "{}"', "1", ""),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "most", "more"), LIMITS)
+def test_limits_of_a_table(old, new, most, more):
+    assert load(TEXT.replace(old, new.format(most), 1))
+    with pytest.raises(TableError):
+        load(TEXT.replace(old, new.format(more), 1))
+
+
+def test_a_table_has_a_row():
+    head, *rows = TEXT.split("[[rows]]")
+    assert load(f"{head}[[rows]]{rows[-1]}")
+    with pytest.raises(TableError):
+        load(f"rows = []\n{head}")
+
+
+def test_the_digest_is_that_of_the_content_as_canonical_json():
+    text = TEXT.replace('owner = "approvers"', 'owner = "B\u00fcro"')
+    content = json.dumps(tomllib.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    assert load(text).digest == f"sha256:{hashlib.sha256(content.encode('utf-8')).hexdigest()}"
+
+
+def test_ids_that_stand_twice_are_listed_in_order():
+    head, *rows = TEXT.split("[[rows]]")
+    twice = [row.split('"')[1] for row in rows[:-1]]
+    text = "[[rows]]".join([head, *rows[:-1], *rows])
+    assert _problems(text) == [f"row {name}: the id stands twice" for name in sorted(twice)]
+
+
+def test_the_row_before_the_last_may_not_catch_all_either():
+    head, *rows = TEXT.split("[[rows]]")
+    rows[-2] = rows[-1].replace("insufficient_evidence", "everything")
+    problem = 'row everything: when = "true" may stand in the last row alone; what follows is never reached'
+    assert _problems("[[rows]]".join([head, *rows])) == [problem]
+
+
+def test_a_queue_that_is_called_by_a_number_is_no_row():
+    problems = _problems(TEXT.replace("[queues.effects]", "[queues.1]"))
+    assert problems == ["queues.1.[key]: string should match pattern '^[a-z][a-z0-9_]*$'"]
+
+
+def test_a_row_without_an_id_is_called_by_its_number():
+    assert _problems(TEXT.replace('id = "fence_violation"\n', "")) == ["row 2.id: field required"]
+
+
+def test_a_table_that_was_read_cannot_be_changed():
+    with pytest.raises(ValidationError):
+        load(TEXT).file.rows[0].exit = "completed"
+
+
+def test_a_deadline_is_so_many_hours_after_the_end_of_the_run():
+    text = TEXT.replace("deadline_hours = 4", "deadline_hours = 1.5", 1)
+    assert _answer(load(text), **TIMED_OUT)["envelope"]["deadline"] == at(1.5 * 3_600)
