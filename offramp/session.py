@@ -14,7 +14,7 @@ from classifier.table import Table, TableError, default_text, load
 from offramp.config import Settings, read_text, redaction_key, resolve
 from offramp.errors import ConfigurationError, CouldNotCheckError
 from schemas.redaction import Redactor
-from sinks.lock import MARKER
+from sinks.lock import MARKER, is_in_use, note_in_use
 from sinks.store import Store, open_store
 from streams.clock import SystemClock
 
@@ -58,7 +58,22 @@ class Session:
 
     @contextmanager
     def store(self, verb: str) -> Iterator[Store]:
-        """The store, owned by ``verb`` while the context lasts, its migrations applied."""
+        """The store, owned by ``verb`` while the context lasts, its migrations applied.
+
+        Raises CouldNotCheckError if it had tables and they are gone, rather than to make them anew.
+        """
+        with self._opened(verb) as store:
+            if store.is_new() and is_in_use(self.settings.store.path):
+                raise CouldNotCheckError(_emptied(self.settings.store.path))
+            self._bring_up_to_date(store)
+            yield store
+
+    def _bring_up_to_date(self, store: Store) -> None:
+        store.migrate()
+        note_in_use(self.settings.store.path)
+
+    @contextmanager
+    def _opened(self, verb: str) -> Iterator[Store]:
         settings = self.settings.store
         with open_store(
             settings.path,
@@ -67,7 +82,6 @@ class Session:
             now=self.clock.now_micros,
             wait=time.sleep,
         ) as store:
-            store.migrate()
             yield store
 
     @contextmanager
@@ -75,9 +89,23 @@ class Session:
         """The store for a verb that only reads, which makes none. Raises CouldNotCheckError where there is none."""
         path = self.settings.store.path
         if not (path / MARKER).exists():
-            raise CouldNotCheckError(f"there is no store at {path}; `offramp classify FILE --store {path}` makes one")
-        with self.store(verb) as store:
+            raise CouldNotCheckError(_absent(path))
+        with self._opened(verb) as store:
+            if store.is_new():
+                raise CouldNotCheckError(_emptied(path) if is_in_use(path) else _absent(path))
+            self._bring_up_to_date(store)
             yield store
+
+
+def _absent(path: Path) -> str:
+    return f"there is no store at {path}; `offramp classify FILE --store {path}` makes one"
+
+
+def _emptied(path: Path) -> str:
+    return (
+        f"the store at {path} has lost its tables; restore it from a backup, "
+        "or name a new directory and classify the files again"
+    )
 
 
 def start(config: Path | None, **flags: dict[str, Any]) -> Session:

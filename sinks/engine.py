@@ -4,6 +4,7 @@ An engine has two handles on the same data. The writer inserts and migrates; the
 runs under ``readonly = 1``, which it cannot leave.
 """
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -15,7 +16,7 @@ import clickhouse_connect
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error, InterfaceError, OperationalError
 
-from sinks.errors import StoreRejected, StoreUnavailable
+from sinks.errors import StoreDamaged, StoreRejected, StoreUnavailable
 
 _MB = 2**20
 
@@ -41,6 +42,10 @@ _READ_ONLY: Mapping[str, Any] = {**_SESSION, "max_memory_usage": 1024 * _MB, "re
 
 # Codes of the engine that say "not now": memory, disk, too many parts or queries, network, coordination.
 OUTAGE_CODES = frozenset({3, 74, 75, 76, 159, 198, 202, 209, 210, 225, 236, 241, 242, 243, 252, 279, 319, 425, 999})
+# Codes that say that a file of the store is gone, cut off or changed, where they come up while one is read.
+DAMAGE_CODES = frozenset({32, 33, 40, 107, 117, 131, 226, 228, 246, 271, 432})
+_WHILE_READING = re.compile(r"while reading (?:or decompressing|from part|column)", re.IGNORECASE)
+_TABLE = re.compile(r"\bin table (?:\w+\.)?(\w+)")
 _MESSAGE_LIMIT = 600
 # The engine's allocator keeps what an insert used; in a process that it shares with others this is given back.
 # Measured: 100 MB less at the peak, 280 MB less between inserts, for 1 to 2 µs per event.
@@ -48,7 +53,8 @@ PURGE_AFTER_BYTES = 64 * _MB
 
 
 class Engine:
-    """The two handles. Every method raises StoreRejected for a bad statement or row, StoreUnavailable for an outage."""
+    """The two handles. Every method raises StoreRejected for a bad statement or row, StoreUnavailable for an outage,
+    StoreDamaged for what can no longer be read."""
 
     def __init__(self, connect: Callable[[Mapping[str, Any]], Client], purge_after_bytes: int | None) -> None:
         """``purge_after_bytes``: how much may be inserted before memory is given back; None leaves it to the engine."""
@@ -89,17 +95,24 @@ class Engine:
 
 
 def open_embedded(directory: Path) -> Engine:
-    """The engine in this process, on ``directory``. One directory per process at a time, one process per directory."""
+    """The engine in this process, on ``directory``. One directory per process at a time, one process per directory.
+
+    Raises StoreDamaged if it does not start there.
+    """
 
     def connect(settings: Mapping[str, Any]) -> Client:
-        with mapped_errors():
-            return clickhouse_connect.get_client(
-                interface="chdb",
-                path=str(directory),
-                settings=dict(settings),
-                chdb_options=dict(CACHE_LIMITS),
-                show_clickhouse_errors="scrub",
-            )
+        try:
+            with mapped_errors():
+                return clickhouse_connect.get_client(
+                    interface="chdb",
+                    path=str(directory),
+                    settings=dict(settings),
+                    chdb_options=dict(CACHE_LIMITS),
+                    show_clickhouse_errors="scrub",
+                )
+        except StoreRejected as error:
+            # The engine itself has written to stderr what it stumbled over.
+            raise StoreDamaged(f"the engine does not start on {directory}; restore what it names") from error
 
     return Engine(connect, PURGE_AFTER_BYTES)
 
@@ -140,9 +153,18 @@ def mapped_errors() -> Iterator[None]:
         raise StoreUnavailable(f"the store cannot be reached: {error}") from error
 
 
-def _translated(error: ClickHouseError) -> StoreRejected | StoreUnavailable:
-    message = str(error).replace("DB::Exception: ", "").removeprefix("Code: ")[:_MESSAGE_LIMIT]
-    return StoreUnavailable(message) if _is_outage(error) else StoreRejected(message)
+def _translated(error: ClickHouseError) -> StoreRejected | StoreUnavailable | StoreDamaged:
+    message = str(error).replace("DB::Exception: ", "").removeprefix("Code: ")
+    if isinstance(error, Error) and error.code in DAMAGE_CODES and _WHILE_READING.search(message):
+        return StoreDamaged(_damage(message))
+    kind = StoreUnavailable if _is_outage(error) else StoreRejected
+    return kind(message[:_MESSAGE_LIMIT])
+
+
+def _damage(message: str) -> str:
+    table, reason = _TABLE.search(message), re.split(r"[.:] ", message.partition(". ")[2])[0]
+    where = f"table {table[1]}" if table else "what is stored"
+    return f"{where} is damaged: {reason}; restore the store, or classify its files again into a new one"
 
 
 def _is_outage(error: ClickHouseError) -> bool:

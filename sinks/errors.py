@@ -5,6 +5,7 @@
     StoreError
     ├── StoreBusy          another process owns the store: wait, then say who holds it
     ├── StoreUnavailable   an outage: retry with backoff, nothing is wrong with the data
+    ├── StoreDamaged       what was stored is lost or unreadable: stop, restore it
     └── StoreRejected      the row, the statement or the store itself is bad: retrying cannot help
 
 No error of the engine or of its client leaves this package under its own name.
@@ -28,6 +29,10 @@ class StoreBusy(StoreError):  # noqa: N818 -- a state that is waited for, named 
 
 class StoreUnavailable(StoreError):  # noqa: N818 -- reads as the state that is retried
     """The engine cannot answer now: out of memory or disk, unreachable, overloaded. Retry with backoff."""
+
+
+class StoreDamaged(StoreError):  # noqa: N818 -- a state, named as one
+    """What was stored is gone or cannot be read any more. Neither waiting nor other input helps; a backup does."""
 
 
 class StoreRejected(StoreError):  # noqa: N818 -- reads as the verdict on what was handed in

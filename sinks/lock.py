@@ -47,7 +47,20 @@ def claim_directory(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / MARKER).touch()
     except OSError as error:
-        raise StoreRejected(f"{directory} cannot be used as a store: {error.strerror}") from error
+        raise StoreRejected(
+            f"{directory} cannot be used as a store: {error.strerror}; even to read it, the engine has to write there"
+        ) from error
+
+
+def note_in_use(directory: Path) -> None:
+    """Note in the marker that the store has its tables, so that their loss is not taken for a new store."""
+    if not is_in_use(directory):
+        (directory / MARKER).write_text("This store has its tables.\n", encoding="ascii")
+
+
+def is_in_use(directory: Path) -> bool:
+    """Whether the store once had its tables."""
+    return (directory / MARKER).stat().st_size > 0
 
 
 def _holds_anything(directory: Path) -> bool:
@@ -60,8 +73,9 @@ def hold(directory: Path, holder: Holder, timeout_s: float, wait: Callable[[floa
     """Own ``directory`` while the context lasts.
 
     Waits at most ``timeout_s`` seconds, by calling ``wait`` with seconds, then raises StoreBusy naming the holder.
+    Raises StoreRejected if the lock cannot be opened.
     """
-    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = _open(directory / LOCK)
     try:
         _acquire(descriptor, directory, timeout_s, wait)
         _write(descriptor, json.dumps(asdict(holder)).encode())
@@ -69,6 +83,13 @@ def hold(directory: Path, holder: Holder, timeout_s: float, wait: Callable[[floa
         _write(descriptor, b"")
     finally:
         os.close(descriptor)
+
+
+def _open(lock: Path) -> int:
+    try:
+        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StoreRejected(f"{lock} cannot be used as the store's lock: {error.strerror}") from error
 
 
 def _acquire(descriptor: int, directory: Path, timeout_s: float, wait: Callable[[float], None]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from schemas.exits import Classification
 from schemas.types import EARLIEST, LATEST
 from sinks.engine import Engine, open_embedded
-from sinks.errors import StoreRejected
+from sinks.errors import StoreDamaged, StoreRejected
 from sinks.lock import Holder, claim_directory, hold
 from sinks.migrations import EMBEDDED, Layout, Migration, load_migrations
 from sinks.readonly import checked_select
@@ -142,16 +142,28 @@ class Store:
     def migrate(self) -> list[str]:
         """Bring the store up to date; the names of the migrations that were applied, in order.
 
-        Raises StoreRejected if one that was applied has changed since, or if the store is newer than this program.
+        Raises StoreRejected if the store was made by a newer program or another edition of it, StoreDamaged if tables
+        are gone that it had.
         """
         self._engine.command(_migrations_table(self._layout))
-        applied = {row["name"]: row["digest"] for row in self._rows("SELECT name, digest FROM schema_migrations FINAL")}
-        migrations = load_migrations()
+        applied, migrations = self._applied(), load_migrations()
         _check_history(applied, {migration.name: migration.digest for migration in migrations})
+        _check_tables([migration for migration in migrations if migration.name in applied], self._tables())
         pending = [migration for migration in migrations if migration.name not in applied]
         for migration in pending:
             self._apply(migration)
         return [migration.name for migration in pending]
+
+    def is_new(self) -> bool:
+        """Whether nothing says that this store was ever migrated."""
+        return "schema_migrations" not in self._tables() or not self._applied()
+
+    def _applied(self) -> dict[str, str]:
+        """Digests of the migrations that were applied, by name."""
+        return {row["name"]: row["digest"] for row in self._rows("SELECT name, digest FROM schema_migrations FINAL")}
+
+    def _tables(self) -> set[str]:
+        return {row["name"] for row in self._rows("SELECT name FROM system.tables WHERE database = currentDatabase()")}
 
     def _apply(self, migration: Migration) -> None:
         for statement in migration.statements(self._layout):
@@ -333,7 +345,18 @@ def _check_history(applied: Mapping[str, str], known: Mapping[str, str]) -> None
         if name not in known:
             raise StoreRejected(f"the store is newer than this program: it has migration {name}; upgrade offramp")
         if known[name] != digest:
-            raise StoreRejected(f"migration {name} has changed since it was applied; restore it and add a new one")
+            raise StoreRejected(
+                f"the store was made by another edition of this program (its migration {name} differs); use that one, "
+                "or name a new directory and classify the files again"
+            )
+
+
+def _check_tables(applied: Sequence[Migration], existing: set[str]) -> None:
+    lost = [name for migration in applied for name in migration.made if name not in existing]
+    if lost:
+        raise StoreDamaged(
+            f"the store has lost {', '.join(lost)}; restore it, or classify its files again into a new one"
+        )
 
 
 def _column_names(table: str) -> list[str]:

@@ -13,6 +13,7 @@ from importlib import resources
 from string import Template
 
 _NAME = re.compile(r"(\d{4})_\w+\.sql")
+_MADE = re.compile(r"^CREATE (?:TABLE|VIEW) IF NOT EXISTS (\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,11 @@ class Migration:
     def digest(self) -> str:
         """sha256 of the text, before placeholders are filled in."""
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def made(self) -> list[str]:
+        """Names of the tables and views that it makes."""
+        return _MADE.findall(self.text)
 
     def statements(self, layout: Layout) -> list[str]:
         """The SQL statements for ``layout``. Raises KeyError for an unknown placeholder."""

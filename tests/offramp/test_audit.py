@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from offramp.auditing import CHECKS
-from tests.offramp.kit import companion, events, new_directory, run, write_lines
+from tests.offramp.kit import ask, companion, events, new_directory, run, write_lines
 
 E0, E1 = events()[0], events()[1]
 LINES = [*events()[:4], "nonsense", companion("enrichment"), E0, E1 | {"agent_id": "another"}]
@@ -103,8 +103,25 @@ def test_what_is_missing_is_found(broken, what):
     assert result["unaccounted"] == gaps + sum(count for code, count in expected.items() if code != "other_table")
 
 
+def test_files_that_the_engine_has_set_aside_are_found(whole, tmp_path):
+    store = shutil.copytree(whole, tmp_path / "store", symlinks=True)
+    for table in ("terminal_events", "ingest_ledger"):
+        for data in folder_of(store, table).rglob("data.bin"):
+            data.write_bytes(b"cut off")
+    done = run("audit", "--store", store)
+    assert done.status == 1
+    assert "part_unreadable: 2, such as ingest_ledger " in done.err
+
+
+def folder_of(store, table):
+    """Where the engine keeps a table. Its path may be that of the store that this one is a copy of."""
+    (row,) = ask(store, f"SELECT data_paths[1] AS path FROM system.tables WHERE name = '{table}'")  # noqa: S608
+    return store / "engine" / row["path"].partition("/engine/")[2]
+
+
 def test_every_check_has_a_damage_that_it_finds():
-    assert {code for _, expected in DAMAGES.values() for code in expected} == {check.code for check in CHECKS}
+    by_hand = {"part_unreadable"}
+    assert {code for _, expected in DAMAGES.values() for code in expected} | by_hand == {check.code for check in CHECKS}
 
 
 def rewritten(change, offset):

@@ -3,8 +3,8 @@ import pickle
 import pytest
 from clickhouse_connect.driver import exceptions
 
-from sinks.engine import OUTAGE_CODES, mapped_errors
-from sinks.errors import StoreBusy, StoreError, StoreRejected, StoreUnavailable
+from sinks.engine import DAMAGE_CODES, OUTAGE_CODES, mapped_errors
+from sinks.errors import StoreBusy, StoreDamaged, StoreError, StoreRejected, StoreUnavailable
 
 CLIENT_ERRORS = {
     "InterfaceError": StoreUnavailable,
@@ -44,6 +44,15 @@ def test_an_error_without_a_code_goes_by_its_class(name):
 def test_an_outage_is_told_by_its_code_whatever_the_class(code):
     with pytest.raises(StoreUnavailable), mapped_errors():
         raise exceptions.DatabaseError("words", code=code)
+
+
+@pytest.mark.parametrize("code", sorted(DAMAGE_CODES))
+def test_damage_is_told_by_its_code_where_something_is_read(code):
+    words = f"Code: {code}. DB::Exception: Cannot read all data: (while reading column x): (in table default.t)"
+    with pytest.raises(StoreDamaged, match=r"^table t is damaged: Cannot read all data; restore"), mapped_errors():
+        raise exceptions.DatabaseError(words, code=code)
+    with pytest.raises(StoreRejected), mapped_errors():
+        raise exceptions.DatabaseError(f"Code: {code}. DB::Exception: Cannot read all data", code=code)
 
 
 def test_a_bad_row_is_told_by_its_code_whatever_the_class():
