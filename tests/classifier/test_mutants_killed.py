@@ -264,6 +264,7 @@ def test_activity_after_a_denial(found, denied, called, parts):
 @pytest.mark.parametrize("name", [
     "AuthenticationError", "PermissionError", "Unauthorized", "ForbiddenException", "AccessDeniedException",
     "access-denied", "INVALID_API_KEY", "invalid api key", "UNAUTHENTICATED", "PERMISSION_DENIED",
+    "UnauthenticatedError", "PermissionDeniedError",
 ])  # fmt: skip
 def test_an_error_that_says_that_authority_is_missing(name):
     assert "authority_missing" in facts(tool_calls=[_write("error", access="read", error_class=name)])
@@ -350,6 +351,24 @@ def test_what_a_filter_left_over_is_no_partial_though_its_denial_was_lifted():
 def test_each_budget_may_be_used_up(name):
     assert answer(budget={name: {"used": 5, "limit": 5}})["findings"] == ["budget_used_up"]
     assert answer(budget={name: {"used": 4, "limit": 5}})["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("exhausted", "ready"), [(["unknown"], False), (["unknown", "turns"], True), (["turns"], True)]
+)
+def test_a_fallback_serves_a_budget_that_somebody_knows(exhausted, ready):
+    found = facts(budget={"exhausted": exhausted}, fallbacks=[_fallback(triggers=["budget_exhausted"])])
+    assert found & {"budget_exhausted", "eligible_fallback_ready"} == {"budget_exhausted"} | (
+        {"eligible_fallback_ready"} if ready else set()
+    )
+
+
+def test_an_optional_failure_without_a_component_is_a_gap():
+    optional = _write("timeout", access="read", required=False)
+    assert (
+        answer(tool_calls=[optional])["evidence_gaps"]
+        != answer(tool_calls=[optional | {"outcome": "ok"}])["evidence_gaps"]
+    )
 
 
 @pytest.mark.parametrize(("last", "declined"), [(0.6999999999, True), (0.7, False), (0.7000000001, False)])
