@@ -2,11 +2,14 @@
 
 import ast
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from classifier.fact import Fact
+
+_STRANGE = re.compile(r"[^ -~]")
 
 
 class ConditionError(ValueError):
@@ -118,10 +121,16 @@ def _deciding(condition: Condition, bits: int) -> list[Fact]:
 
 def parse(text: str, facts: Mapping[str, Fact]) -> Condition:
     """Parse a condition over ``facts``. Raises ConditionError with the column and, for a typo, the likely name."""
+    line = " ".join(text.split())
+    # Python takes letters of other widths and styles for their plain ones, so one name could be written in many ways.
+    if strange := _STRANGE.search(line):
+        raise ConditionError(f"column {strange.start() + 1}: only ASCII may stand, and {strange[0]!a} is none")
     try:
-        tree = ast.parse(" ".join(text.split()), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ConditionError(f"not a condition: {getattr(error, 'msg', None) or error}") from None
+        tree = ast.parse(line, mode="eval")
+    except SyntaxError as error:
+        raise ConditionError(f"not a condition: {error.msg}") from None
+    except (RecursionError, MemoryError):
+        raise ConditionError("not a condition: nested too deeply") from None
     return _build(tree.body, facts)
 
 
@@ -144,5 +153,5 @@ def _build(node: ast.expr, facts: Mapping[str, Fact]) -> Condition:
 
 def _unknown(name: str, facts: Mapping[str, Fact]) -> str:
     near = difflib.get_close_matches(name, facts, n=1)
-    hint = f"did you mean {near[0]}?" if near else "see docs/reference/facts.md for those that exist"
+    hint = f"did you mean {near[0]}?" if near else "`offramp schema facts` lists those that exist"
     return f"{name} is no fact; {hint}"

@@ -9,7 +9,7 @@ from functools import cached_property
 from importlib import resources
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from classifier.condition import Condition, ConditionError, parse
 from classifier.facts import BY_NAME
@@ -68,22 +68,24 @@ _MOST_DIGITS = 15
 """Characters of a threshold. As many digits are told apart by the floats that they are compared as."""
 
 
-class _ThresholdsFile(_Part):
-    confidence_floor: str
-    confidence_decline: str
-    confidence_veto: str
-    progress_repeats: int = Field(ge=2, le=100)
+def _confidence(value: Any) -> str:
+    """A decimal as text: a binary fraction, which TOML makes of a number, would not be what was written."""
+    try:
+        if isinstance(value, str) and len(value) <= _MOST_DIGITS and 0 <= float(value) <= 1:
+            return value
+    except ValueError:
+        pass
+    raise ValueError('must be a decimal between 0 and 1 in quotes, such as "0.6"')
 
-    @field_validator("confidence_floor", "confidence_decline", "confidence_veto")
-    @classmethod
-    def _is_confidence(cls, value: str) -> str:
-        try:
-            inside = 0 <= float(value) <= 1
-        except ValueError:
-            inside = False
-        if not inside or len(value) > _MOST_DIGITS:
-            raise ValueError('must be a decimal between 0 and 1 in quotes, such as "0.6"')
-        return value
+
+_Confidence = Annotated[str, BeforeValidator(_confidence)]
+
+
+class _ThresholdsFile(_Part):
+    confidence_floor: _Confidence
+    confidence_decline: _Confidence
+    confidence_veto: _Confidence
+    progress_repeats: int = Field(ge=2, le=100)
 
 
 class TableFile(_Part):
@@ -167,6 +169,8 @@ def load(text: str) -> Table:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise TableError([f"not TOML: {error}"]) from None
+    except RecursionError:
+        raise TableError(["nested too deeply"]) from None
     try:
         file = TableFile.model_validate(content)
     except ValidationError as error:
@@ -239,8 +243,31 @@ def _sentence(problem: Mapping[str, Any], content: Mapping[str, Any]) -> str:
     place = [str(part) for part in problem["loc"]]
     if len(place) > 1 and place[0] == "rows" and place[1].isdigit():
         place[:2] = [f"row {_row_id(content, int(place[1]))}"]
-    message = problem["msg"].removeprefix("Value error, ")
-    return f"{'.'.join(place)}: {message[:1].lower()}{message[1:]}"
+    if place[-1:] == ["[key]"]:
+        place.pop()
+    return f"{'.'.join(place)}: {_WORDS.get(problem['type'], problem['msg']).format(**problem.get('ctx', {}))}"
+
+
+_WORDS = {
+    "missing": "missing",
+    "extra_forbidden": "nothing of that name may stand here",
+    "value_error": "{error}",
+    "string_pattern_mismatch": "must be lower-case letters, digits and underscores, a letter first",
+    "string_type": "must be text in quotes",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most {max_length} characters",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "greater_than": "must be more than {gt:g}",
+    "greater_than_equal": "must be at least {ge:g}",
+    "less_than_equal": "must be at most {le:g}",
+    "too_short": "must not be empty",
+    "list_type": "must be a list",
+    "dict_type": "must be a table of its own, in square brackets",
+    "model_type": "must be a table of its own, in square brackets",
+    "literal_error": "must be {expected}",
+}
+"""What pydantic's kinds of problems mean to whoever writes a table."""
 
 
 def _row_id(content: Mapping[str, Any], index: int) -> str:

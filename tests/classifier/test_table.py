@@ -96,7 +96,7 @@ ERRORS = {
     ),
     "a fact like no other": (
         _changed(WHEN, 'when = "true or xyzzy"'),
-        "row blocking_denial: when: column 9: xyzzy is no fact; see docs/reference/facts.md for those that exist",
+        "row blocking_denial: when: column 9: xyzzy is no fact; `offramp schema facts` lists those that exist",
     ),
     "a misspelled fact of a finer reason": (
         _changed('code = "child_run_open", when = "not taken_over"', 'code = "child_run_open", when = "not takenover"'),
@@ -147,6 +147,19 @@ ERRORS = {
         _changed('id = "fence_violation"', 'id = "blocking_denial"'),
         "row blocking_denial: the id stands twice",
     ),
+    "a fact in letters of another width": (
+        _changed(WHEN, 'when = "\N{FULLWIDTH LATIN SMALL LETTER S}tanding_denial"'),
+        "row blocking_denial: when: column 1: only ASCII may stand, and '\\uff53' is none",
+    ),
+    "a NUL character": (
+        _changed(WHEN, 'when = "standing_denial\\u0000"'),
+        "row blocking_denial: when: column 16: only ASCII may stand, and '\\x00' is none",
+    ),
+    "a condition that is nested too deeply": (
+        _changed(WHEN, f'when = "{"not " * 5000}standing_denial"'),
+        "row blocking_denial: when: not a condition: nested too deeply",
+    ),
+    "lists that are nested too deeply": (f"x = {'[' * 5000}", "nested too deeply"),
     "no row that catches all": (
         _changed('when = "true"', 'when = "no_progress"'),
         'row insufficient_evidence: the last row must have when = "true", so that every run gets an exit',
@@ -157,18 +170,18 @@ ERRORS = {
     ),
     "an unknown key of a row": (
         _changed('exit = "refusal"', 'exit = "refusal"\nexits = "x"'),
-        "row blocking_denial.exits: extra inputs are not permitted",
+        "row blocking_denial.exits: nothing of that name may stand here",
     ),
-    "an unknown key of the file": ("owner = 'me'\n" + TEXT, "owner: extra inputs are not permitted"),
-    "a missing key": (_changed('exit = "refusal"\n', ""), "row blocking_denial.exit: field required"),
-    "a row that is no table": ("rows = [1]\n" + TEXT.split("[[rows]]")[0], "row 1: input should be a valid dictionary or instance of Row"),
+    "an unknown key of the file": ("owner = 'me'\n" + TEXT, "owner: nothing of that name may stand here"),
+    "a missing key": (_changed('exit = "refusal"\n', ""), "row blocking_denial.exit: missing"),
+    "a row that is no table": ("rows = [1]\n" + TEXT.split("[[rows]]")[0], "row 1: must be a table of its own, in square brackets"),
     "a row id that is no code": (
         _changed('id = "blocking_denial"', 'id = "Blocking denial"'),
-        "row Blocking denial.id: string should match pattern '^[a-z][a-z0-9_]*$'",
+        "row Blocking denial.id: must be lower-case letters, digits and underscores, a letter first",
     ),
     "a row that says itself what is verified": (
         _changed('exit = "completed"', 'exit = "completed"\nverified = true'),
-        "row completion_verified.verified: extra inputs are not permitted",
+        "row completion_verified.verified: nothing of that name may stand here",
     ),
     "a reason from elsewhere": (
         _changed('reason_from = "denial"', 'reason_from = "failure"'),
@@ -176,23 +189,23 @@ ERRORS = {
     ),
     "a threshold that is a number": (
         _changed('confidence_floor = "0.6"', "confidence_floor = 0.6"),
-        "thresholds.confidence_floor: input should be a valid string",
+        'thresholds.confidence_floor: must be a decimal between 0 and 1 in quotes, such as "0.6"',
     ),
     "repeats that repeat nothing": (
         _changed("progress_repeats = 3", "progress_repeats = 1"),
-        "thresholds.progress_repeats: input should be greater than or equal to 2",
+        "thresholds.progress_repeats: must be at least 2",
     ),
     "no time to decide": (
         _changed("deadline_hours = 4", "deadline_hours = 0"),
-        "queues.effects.deadline_hours: input should be greater than 0",
+        "queues.effects.deadline_hours: must be more than 0",
     ),
     "nothing to decide": (
         _changed('allowed_decisions = ["resume", "close", "compensate"]', "allowed_decisions = []"),
-        "queues.takeover.allowed_decisions: list should have at least 1 item after validation, not 0",
+        "queues.takeover.allowed_decisions: must not be empty",
     ),
     "nobody who owns it": (
         _changed('owner = "approvers"', 'owner = ""'),
-        "queues.approvals.owner: string should have at least 1 character",
+        "queues.approvals.owner: must not be empty",
     ),
 }  # fmt: skip
 
@@ -409,7 +422,7 @@ def test_the_row_before_the_last_may_not_catch_all_either():
 
 def test_a_queue_that_is_called_by_a_number_is_no_row():
     problems = _problems(TEXT.replace("[queues.effects]", "[queues.1]"))
-    assert problems == ["queues.1.[key]: string should match pattern '^[a-z][a-z0-9_]*$'"]
+    assert problems == ["queues.1: must be lower-case letters, digits and underscores, a letter first"]
 
 
 def test_a_row_without_an_id_is_called_by_its_number():
