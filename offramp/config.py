@@ -9,9 +9,9 @@ import secrets
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from offramp.errors import ConfigurationError
@@ -21,6 +21,15 @@ DEFAULT_FILE = "offramp.toml"
 _SECRETS = {("redaction", "key")}
 
 
+def _nameable(path: Path) -> Path:
+    if "\0" in str(path):
+        raise ValueError("must not hold a NUL character")
+    return path
+
+
+_Path = Annotated[Path, AfterValidator(_nameable)]
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -28,7 +37,7 @@ class _Section(BaseModel):
 class StoreSettings(_Section):
     """Where results are kept."""
 
-    path: Path = Field(Path(".offramp"), description="directory of the embedded store")
+    path: _Path = Field(Path(".offramp"), description="directory of the embedded store")
     lock_timeout_s: float = Field(10.0, ge=0, description="seconds to wait for whoever owns the store")
 
 
@@ -42,7 +51,7 @@ class RedactionSettings(_Section):
 class ClassifySettings(_Section):
     """How events are classified."""
 
-    table: Path | None = Field(None, description="decision table; the default table if absent")
+    table: _Path | None = Field(None, description="decision table; the default table if absent")
     unproven: bool = Field(default=False, description="decide by the table even if its proof fails; its exits say so")
     workers: int | None = Field(None, ge=0, le=256, description="worker processes; one per core if absent")
 
@@ -74,6 +83,10 @@ def _sentence(problem: ErrorDetails) -> str:
         return f"configuration: {place}: no such setting; there are {', '.join(_known_settings())}"
     if kind == "too_short":
         return f"configuration: {place}: must have at least {problem['ctx']['min_length']} characters"
+    if kind == "path_type":
+        return f"configuration: {place}: must be a path, as text in quotes"
+    if kind == "value_error":
+        return f"configuration: {place}: {problem['ctx']['error']}"
     return f"configuration: {place}: {problem['msg'][:1].lower()}{problem['msg'][1:]}"
 
 
@@ -87,9 +100,15 @@ def _from_file(file: Path | None) -> dict[str, Any]:
     if file is None and not path.exists():
         return {}
     try:
-        return tomllib.loads(read_text(path))
+        content = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: {error}") from None
+    except RecursionError:
+        raise ConfigurationError(f"{path}: nested too deeply") from None
+    for section, keys in content.items():
+        if section in Settings.model_fields and not isinstance(keys, dict):
+            raise ConfigurationError(f"{path}: {section}: must be one section, [{section}], with its settings below it")
+    return content
 
 
 def read_text(path: Path) -> str:
@@ -133,20 +152,37 @@ def _parsed(section: Any, key: str, value: str) -> Any:
     return [part for part in value.split(",") if part] if field and field.annotation == list[str] else value
 
 
-def redaction_key(settings: Settings, environment: Mapping[str, str]) -> bytes | None:
+class RedactionKey(NamedTuple):
+    """The key of the digests, or None and what to do about it."""
+
+    key: bytes | None
+    advice: str = ""
+
+
+def redaction_key(settings: Settings, environment: Mapping[str, str]) -> RedactionKey:
     """The configured key, else this user's own, made at first use. None where none can be kept: then the first secret
     found is an error that says so."""
     if settings.redaction.key is not None:
-        return settings.redaction.key.get_secret_value().encode()
-    home = environment.get("XDG_STATE_HOME") or (environment.get("HOME") and f"{environment['HOME']}/.local/state")
-    if not home:
-        return None
-    path = Path(home) / "offramp" / "redaction.key"
+        return RedactionKey(settings.redaction.key.get_secret_value().encode())
+    setting = f"{PREFIX}REDACTION__KEY"
+    home = _state_home(environment)
+    if home is None:
+        return RedactionKey(None, f"set {setting}; without HOME none can be made")
+    path = home / "offramp" / "redaction.key"
     try:
         _make_once(path)
-        return path.read_bytes()
-    except OSError:
-        return None
+        return RedactionKey(path.read_bytes())
+    except OSError as error:
+        return RedactionKey(None, f"set {setting}; none can be kept in {path}: {error.strerror}")
+
+
+def _state_home(environment: Mapping[str, str]) -> Path | None:
+    """Where a user's programs keep their state. A relative XDG_STATE_HOME is to be ignored, says its specification."""
+    given = Path(environment.get("XDG_STATE_HOME", ""))
+    if given.is_absolute():
+        return given
+    home = environment.get("HOME")
+    return Path(home, ".local", "state") if home else None
 
 
 def _make_once(path: Path) -> None:

@@ -37,7 +37,8 @@ class Session:
     def redactor(self) -> Redactor:
         """The redaction that the settings ask for. Raises ConfigurationError for paths that name no field."""
         try:
-            return Redactor(redaction_key(self.settings, os.environ), tuple(self.settings.redaction.paths))
+            key, advice = redaction_key(self.settings, os.environ)
+            return Redactor(key, tuple(self.settings.redaction.paths), key_advice=advice)
         except ValueError as error:
             raise ConfigurationError(f"redaction: {error}") from None
 

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from schemas.avro import AvroType, avro_schema
@@ -189,14 +190,16 @@ class Redactor:
     """Redacts records and masks dead letters. Immutable, picklable, safe to share between threads.
 
     ``key`` is the HMAC-SHA256 key of the digests, 16 bytes or more; without one the first secret found refuses its
-    message. ``paths`` name text fields that become digests wholly, such as ``request.actor``,
-    ``tool_calls[].arguments`` or ``extensions.*``. Raises ValueError for a short key, paths without a key, and a path
-    that names no text field of the contract or an identity, since a mistyped path would protect nothing.
+    message, with ``key_advice`` on how to set one. ``paths`` name text fields that become digests wholly, such as
+    ``request.actor``, ``tool_calls[].arguments`` or ``extensions.*``. Raises ValueError for a short key, paths without
+    a key, and a path that names no text field of the contract or an identity, since a mistyped path would protect
+    nothing.
     """
 
     key: bytes | None = field(repr=False)
     paths: Sequence[str] = ()
     patterns: Sequence[Pattern] = field(default=DEFAULT_PATTERNS, repr=False)
+    key_advice: str = field(default="set one", kw_only=True)
     _program: _Program = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -207,7 +210,7 @@ class Redactor:
         object.__setattr__(self, "_program", _program(self.paths, self.patterns))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.key, self.paths, self.patterns)
+        return partial(type(self), key_advice=self.key_advice), (self.key, self.paths, self.patterns)
 
     def suspicious(self, block: bytes) -> bool:
         """Whether any text in these encoded bytes (JSON or Avro, one message or many) may be, or hold, a secret.
@@ -263,7 +266,7 @@ class Redactor:
     def digest(self, secret: bytes, kind: str) -> bytes:
         """Return what replaces a secret. Raises MessageError ``redaction_failed`` without a key."""
         if self.key is None:
-            raise _failed("holds a secret, and no redaction key is configured; set one")
+            raise _failed(f"holds a secret, and no redaction key is configured; {self.key_advice}")
         return b"[redacted:%s:%s]" % (kind.encode(), hmac.digest(self.key, secret, "sha256").hex()[:16].encode())
 
     def _may_hold_secrets(self, record: dict[str, Any], plan: Plan) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from offramp.config import resolve
+from offramp.config import Settings, redaction_key, resolve
 from offramp.errors import ConfigurationError
 
 KEY = "a key of the tests, long enough"
@@ -44,6 +44,12 @@ REFUSED = {
     "a secret twice": ("", {"OFFRAMP_REDACTION__KEY": KEY, "OFFRAMP_REDACTION__KEY_FILE": "x"}, "one of them"),
     "a secret nowhere": ("", {"OFFRAMP_REDACTION__KEY_FILE": "/nowhere"}, "/nowhere: No such file or directory"),
     "no TOML": ("[", {}, "offramp.toml: "),
+    "a value for a section": ('store = "x"\n', {}, "offramp.toml: store: must be one section, [store], with its"),
+    "a section of several": ("[[store]]\n", {"OFFRAMP_STORE__PATH": "x"}, "store: must be one section, [store]"),
+    "a section of an unknown kind": ('stroe = "x"\n', {}, "stroe: no such setting"),
+    "lists that are nested too deeply": (f"x = {'[' * 5000}", {}, "offramp.toml: nested too deeply"),
+    "a path that no file can have": ('[store]\npath = "\\u0000"\n', {}, "store.path: must not hold a NUL character"),
+    "a number for a path": ("[classify]\ntable = 1\n", {}, "classify.table: must be a path, as text in quotes"),
 }
 
 
@@ -54,3 +60,29 @@ def test_what_is_wrong_is_said(tmp_path, case):
         resolve(_file(tmp_path, text), environment, {})
     assert said in str(caught.value)
     assert KEY not in str(caught.value)
+
+
+# --- the redaction key
+
+
+def test_a_key_is_made_once_below_the_users_state(tmp_path):
+    first = redaction_key(Settings(), {"HOME": str(tmp_path)}).key
+    assert first is not None
+    assert redaction_key(Settings(), {"HOME": str(tmp_path)}).key == first
+    assert (tmp_path / ".local" / "state" / "offramp" / "redaction.key").read_bytes() == first
+    assert redaction_key(Settings(), {"HOME": "/", "XDG_STATE_HOME": str(tmp_path / "x")}).key not in (None, first)
+
+
+def test_a_relative_place_for_state_is_ignored(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    home = tmp_path / "home"
+    assert redaction_key(Settings(), {"HOME": str(home), "XDG_STATE_HOME": "state"}).key is not None
+    assert list(tmp_path.iterdir()) == [home]
+
+
+def test_where_no_key_can_be_made_the_setting_and_the_place_are_named(tmp_path):
+    (tmp_path / "file").touch()
+    found = redaction_key(Settings(), {"XDG_STATE_HOME": str(tmp_path / "file")})
+    path = tmp_path / "file" / "offramp" / "redaction.key"
+    assert found == (None, f"set OFFRAMP_REDACTION__KEY; none can be kept in {path}: Not a directory")
+    assert redaction_key(Settings(), {}) == (None, "set OFFRAMP_REDACTION__KEY; without HOME none can be made")

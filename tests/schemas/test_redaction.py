@@ -400,6 +400,12 @@ def test_without_a_key_a_secret_refuses_the_record():
     assert Redactor(None).mask(CARD.encode()) == (b"*" * len(CARD), 1)
 
 
+def test_what_to_do_about_a_missing_key_is_said_in_every_process():
+    redactor = pickle.loads(pickle.dumps(Redactor(None, key_advice="set THE_KEY")))  # noqa: S301
+    with pytest.raises(MessageError, match="no redaction key is configured; set THE_KEY"):
+        redactor.redact(prose(CARD))
+
+
 def broken(_text, _start, _end):
     raise RuntimeError(CARD)
 
