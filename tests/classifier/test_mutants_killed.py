@@ -125,6 +125,7 @@ KEPT = [
     _row("a write that was turned away", {"write_attempted"}, tool_calls=[_write("denied")]),
     _row("a write that returned ok", {"write_attempted", "effect_took_place"}, tool_calls=[_write("ok")]),
     _row("an effect that only the ledger knows", {"effect_took_place"}, side_effects=[_entry("confirmed")]),
+    _row("an effect of a count that nobody can mean", {"effect_took_place"}, side_effects=[_entry("confirmed", count=-1)]),
     _row("one that the ledger says never began", set(), side_effects=[_entry("not_started")]),
 ]  # fmt: skip
 
