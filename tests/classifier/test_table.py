@@ -114,7 +114,7 @@ ERRORS = {
         _changed(WHEN, 'when = "(standing_denial"'),
         "row blocking_denial: when: not a condition: '(' was never closed",
     ),
-    "a condition that is no text": (_changed(WHEN, "when = 3"), "row blocking_denial.when: input should be a valid string"),
+    "a condition that is no text": (_changed(WHEN, "when = 3"), "row blocking_denial.when: must be text in quotes"),
     "an unknown exit": (
         _changed('exit = "human_queue"', 'exit = "human_queu"'),
         ("row fence_violation: exit: must be one of completed, refusal, fallback, partial, human_queue, "
@@ -228,7 +228,7 @@ def test_every_error_is_said():
 
 def test_an_empty_file_lacks_everything():
     assert _problems("") == [
-        f"{name}: field required" for name in ("id", "version", "thresholds", "switches", "queues", "rows")
+        f"{name}: missing" for name in ("id", "version", "thresholds", "switches", "queues", "rows")
     ]
 
 
@@ -426,7 +426,7 @@ def test_a_queue_that_is_called_by_a_number_is_no_row():
 
 
 def test_a_row_without_an_id_is_called_by_its_number():
-    assert _problems(TEXT.replace('id = "fence_violation"\n', "")) == ["row 2.id: field required"]
+    assert _problems(TEXT.replace('id = "fence_violation"\n', "")) == ["row 2.id: missing"]
 
 
 def test_a_table_that_was_read_cannot_be_changed():
