@@ -44,6 +44,7 @@ _BY_THE_CURRENT = """
             IN (SELECT cityHash64(table_digest, classifier_version) FROM v_tables LIMIT 1)
     )
 """
+_IS_ANY_CURRENT = "(SELECT count() > 0 FROM active_tables)"
 _BY_ANY = f"(SELECT * FROM terminal_events FINAL WHERE {_EVENT} IN (SELECT {_EVENT} FROM exit_classifications))"
 
 _PARTITIONS = f"""
@@ -120,9 +121,11 @@ CHECKS: tuple[Check, ...] = (
           "concat(table, ' ', path)"),
     Check("several_contents", "one id is stored with several contents", "please report it: this is a defect",
           _SEVERAL, _ID),
+    Check("no_table", "it has been decided, and no table is the current one, so that readers see no exit of it", _AGAIN,
+          f"{_BY_ANY} WHERE NOT {_IS_ANY_CURRENT}", _ID),
     Check("other_table", "the current table has not decided it, another one has",
-          "`offramp rebuild` with the current table decides it", _absent(_BY_ANY, _EVENT, _BY_THE_CURRENT), _ID,
-          counts=False),
+          "`offramp rebuild` with the current table decides it",
+          f"{_absent(_BY_ANY, _EVENT, _BY_THE_CURRENT)} AND {_IS_ANY_CURRENT}", _ID, counts=False),
 )  # fmt: skip
 """Everything that is looked for."""
 

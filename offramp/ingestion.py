@@ -12,7 +12,7 @@ from offramp.errors import ConfigurationError, CouldNotCheckError
 from offramp.session import Session
 from schemas.exits import KINDS
 from sinks.rows import Disposition
-from streams.files import Source, chunks, open_source
+from streams.files import STDIN, Source, chunks, open_source
 from streams.ingest import Report, Writer
 from streams.parallel import Pool, WorkerLostError
 from streams.worker import TERMINAL_EVENT, Outcome, Setup, Task
@@ -46,8 +46,8 @@ class Ingestion:
         with self.session.store(verb) as store:
             for source in sources:
                 writer = Writer(store, table, source.partition, self.session.clock.now_micros)
-                written = writer.write(self._outcomes(source, setup), self.report)
-                for outcome in self._followed(source, written):
+                decoded = self._followed(source, self._outcomes(source, setup))
+                for outcome in writer.write(decoded, self.report):
                     yield outcome.lines
                 # A file of companions decides nothing, so the table that decided before stays the current one.
                 if any(kind == TERMINAL_EVENT for kind, _ in self.report.fates):
@@ -74,6 +74,7 @@ class Ingestion:
         return 0 if source.size <= SMALL_BYTES else os.cpu_count() or 1
 
     def _followed(self, source: Source, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+        """Show progress as outcomes come, not as batches of them are stored, which takes seconds each."""
         done = 0
         with console.progress(Path(source.name).name or source.name, source.size) as show:
             for outcome in outcomes:
@@ -92,11 +93,14 @@ class Ingestion:
             for (kind, reason), count in order
         ]
         columns = [("kind", "left"), ("reason", "left"), ("messages", "right"), ("share of events", "right")]
-        console.table(
-            f"{console.counted(report.read, 'message')} read, {console.counted(events, 'event')} classified",
-            columns,
-            rows,
-        )
+        console.table(f"{console.counted(report.read, 'message')} read, {self._classified()}", columns, rows)
+
+    def _classified(self) -> str:
+        """How many events, each once; without a store nobody can tell whether one was there before."""
+        fates, duplicates = self.report.fates, self.report.fates[TERMINAL_EVENT, Disposition.DUPLICATE]
+        events = fates[TERMINAL_EVENT, Disposition.CLASSIFIED] if fates else self.report.events
+        known = f", {console.counted(duplicates, 'duplicate')}" if duplicates else ""
+        return f"{console.counted(events, 'event')} classified{known}"
 
     def print_fates(self) -> None:
         """Print what became of the messages, by record type, on stdout."""
@@ -107,7 +111,8 @@ class Ingestion:
 
     def say_ledger(self) -> None:
         """Say how the ledger closes."""
-        parts = [f"{count:,} {name}" for name, count in sorted(self.report.dispositions.items())]
+        counts = self.report.dispositions
+        parts = [f"{counts[fate]:,} {fate}" for fate in Disposition if counts[fate]]
         path = self.session.settings.store.path
         console.say(f"ledger: {self.report.read:,} read = {' + '.join(parts) or '0'}; kept in {path}")
 
@@ -142,10 +147,15 @@ def open_sources(files: Sequence[str], spool: Path) -> list[Source]:
     """
     if len([name for name in files if name == "-"]) > 1:
         raise ConfigurationError("standard input can be read once; - stands twice")
+    return [_opened(name, spool) for name in files]
+
+
+def _opened(name: str, spool: Path) -> Source:
     try:
-        return [open_source(name, spool, sys.stdin.buffer) for name in files]
+        return open_source(name, spool, sys.stdin.buffer)
     except OSError as error:
-        raise ConfigurationError(f"{error.filename or 'standard input'}: {error.strerror}") from None
+        place = "standard input" if name == STDIN else name or "a file name that is empty"
+        raise ConfigurationError(f"{place}: {error.strerror}") from None
 
 
 def _rank(kind: str) -> int:

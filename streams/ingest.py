@@ -146,10 +146,18 @@ class Writer:
         """Make this table's classifications the current ones."""
         activate(self.sink, self.table, self.now)
 
+    def _activate_first(self) -> None:
+        """Make this table the current one where none is, before anything of it is stored, since whoever takes the
+        outcomes may stop. Where another one is, readers keep seeing that until everything is decided anew."""
+        if not read_rows(self.sink.query(_NEWEST_ACTIVATION, "ArrowStream")):
+            self.activate()
+
     def write(self, outcomes: Iterable[Outcome], report: Report) -> Iterator[Outcome]:
         """Store outcomes batch by batch and pass each on once it is stored. Adds to ``report``."""
         recorded = self._recorded_until()
         for batch in _batches(outcomes):
+            if any(TERMINAL_EVENT in outcome.rows for outcome in batch):
+                self._activate_first()
             rulings = self._write_batch(batch, recorded)
             for ruling in rulings:
                 report.fates[ruling.entry.record_type, ruling.disposition] += ruling.entry.span

@@ -66,7 +66,7 @@ def test_a_crash_before_any_insert_is_mended_by_running_again(tmp_path, clean, t
     assert unaccounted(store) == 0
     raw = counts(store, raw=True)
     assert (raw["terminal_events"], raw["exit_classifications"]) == (rows["terminal_events"], rows["terminal_events"])
-    assert f"{len(LINES)} read = 16 classified + 2 conflicting + 2 dead_lettered + 1 duplicate + 2 stored" in again.err
+    assert f"{len(LINES)} read = 16 classified + 2 stored + 1 duplicate + 2 conflicting + 2 dead_lettered" in again.err
 
 
 def test_another_file_first_is_no_harm(tmp_path, clean):

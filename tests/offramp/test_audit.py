@@ -91,6 +91,7 @@ DAMAGES = {
         ["INSERT INTO active_tables SELECT * REPLACE ('sha256:x' AS table_digest, now64(6) AS activated_at) FROM active_tables"],  # noqa: E501
         {"other_table": 4},
     ),
+    "the activation of every table": ([without("active_tables")], {"no_table": 4}),
 }  # fmt: skip
 
 

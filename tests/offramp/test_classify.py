@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import fastavro
 import pytest
@@ -314,3 +315,17 @@ def test_somebody_elses_directory_is_refused(tmp_path):
     done = run("classify", path, "--store", tmp_path)
     assert done.status == 2
     assert "is no store" in done.err
+
+
+def test_the_headline_counts_each_event_once(tmp_path, store):
+    path = write_lines(tmp_path / "events", [*EVENTS[:3], *EVENTS[:2], "nonsense"])
+    done = run("classify", path, "--store", store)
+    assert done.text.startswith("6 messages read, 3 events classified, 2 duplicates\n")
+    assert "ledger: 6 read = 3 classified + 2 duplicate + 1 dead_lettered; kept in" in done.err
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that opens and cannot be read")
+def test_a_file_that_cannot_be_read_is_named(store):
+    done = run("classify", "/proc/self/mem", "--store", store)
+    assert (done.status, done.err) == (2, "offramp: /proc/self/mem: Input/output error\n")
+    assert run("classify", "", "--store", store).err.startswith("offramp: a file name that is empty: ")

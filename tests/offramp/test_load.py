@@ -40,7 +40,7 @@ def test_twice_changes_nothing(tmp_path):
     path = write_lines(tmp_path / "c", [companion("legacy_exit"), companion("legacy_exit", label="other"), "nonsense"])
     first, before = run("load", path, "--store", store), counts(store, raw=True)
     assert first.status == 1
-    assert "1 conflicting + 1 dead_lettered + 1 stored" in first.err
+    assert "1 stored + 1 conflicting + 1 dead_lettered" in first.err
     assert shown(first)[0] == ["no", "valid", "record", "dead_lettered", "1"]
     again = run("load", path, "--store", store)
     assert (again.status, again.text, again.err) == (1, first.text, first.err)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.offramp.kit import ask, events, write_lines
+
 ROOT = Path(__file__).parent.parent.parent
 DATA = ROOT / "tests" / "data"
 
@@ -41,3 +43,11 @@ def test_no_name_moves_the_cursor(tmp_path):
     done = _run(f"{_offramp('import auto')} 'no\033[31m\nfile'")
     assert done.returncode == 2
     assert "\033" not in done.stderr
+
+
+def test_what_is_stored_is_seen_though_nobody_reads_the_answer_on(tmp_path):
+    path, store = write_lines(tmp_path / "events", events()), tmp_path / "store"
+    _run(f"{_offramp(f'classify {path} --store {store} --format ndjson')} > /dev/full")
+    done = _run(_offramp(f"audit --store {store}"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ask(store, "SELECT count() AS n FROM v_exits") == [{"n": len(events())}]

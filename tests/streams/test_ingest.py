@@ -99,9 +99,9 @@ def test_evidence_comes_first_and_the_ledger_last(ingested):
     sink = MemorySink()
     ingested(sink, size=7)
     assert sink.log == [
+        "active_tables",
         "terminal_events", "enrichments", "conflicting_events", "exit_classifications", "dead_letters", "ingest_ledger",
         "terminal_events", "conflicting_events", "exit_classifications", "dead_letters", "ingest_ledger",
-        "active_tables",
     ]  # fmt: skip
 
 
