@@ -119,6 +119,12 @@ def _deciding(condition: Condition, bits: int) -> list[Fact]:
     return []
 
 
+MAX_DEPTH = 64
+"""Levels of a condition. More than anybody can read, and fewer than would exhaust the stack of whoever walks it."""
+
+_TOO_DEEP = "not a condition: nested too deeply"
+
+
 def parse(text: str, facts: Mapping[str, Fact]) -> Condition:
     """Parse a condition over ``facts``. Raises ConditionError with the column and, for a typo, the likely name."""
     line = " ".join(text.split())
@@ -130,18 +136,20 @@ def parse(text: str, facts: Mapping[str, Fact]) -> Condition:
     except SyntaxError as error:
         raise ConditionError(f"not a condition: {error.msg}") from None
     except (RecursionError, MemoryError):
-        raise ConditionError("not a condition: nested too deeply") from None
-    return _build(tree.body, facts)
+        raise ConditionError(_TOO_DEEP) from None
+    return _build(tree.body, facts, MAX_DEPTH)
 
 
-def _build(node: ast.expr, facts: Mapping[str, Fact]) -> Condition:
+def _build(node: ast.expr, facts: Mapping[str, Fact], depth: int) -> Condition:
+    if not depth:
+        raise ConditionError(_TOO_DEEP)
     match node:
         case ast.BoolOp(op=ast.And(), values=values):
-            return All(tuple(_build(value, facts) for value in values))
+            return All(tuple(_build(value, facts, depth - 1) for value in values))
         case ast.BoolOp(op=ast.Or(), values=values):
-            return Any(tuple(_build(value, facts) for value in values))
+            return Any(tuple(_build(value, facts, depth - 1) for value in values))
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return Not(_build(operand, facts))
+            return Not(_build(operand, facts, depth - 1))
         case ast.Name(id="true"):
             return Always()
         case ast.Name(id=name) if name in facts:

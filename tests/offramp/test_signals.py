@@ -10,7 +10,12 @@ from tests.offramp.kit import ROOT, environment, events, run, write_lines
 
 ENDLESS = "SELECT sum(sipHash64(number)) FROM numbers(20000000000)"
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
-QUERY = """
+LISTEN = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+# A test run in the background inherits from its shell to ignore Ctrl-C, and so would the command.
+QUERY = f"""{LISTEN}
 import threading
 from offramp import main
 from sinks.engine import Engine
@@ -27,7 +32,7 @@ def told(engine, sql, fmt, parameters=None):
 Engine.ask = told
 main.main()
 """
-CLASSIFY = """
+CLASSIFY = f"""{LISTEN}
 from offramp import main
 from streams.ingest import Report
 add = Report.add
