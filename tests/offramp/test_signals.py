@@ -15,7 +15,7 @@ import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """
 # A test run in the background inherits from its shell to ignore Ctrl-C, and so would the command.
-QUERY = f"""{LISTEN}
+QUERY = """
 import threading
 from offramp import main
 from sinks.engine import Engine
@@ -32,7 +32,7 @@ def told(engine, sql, fmt, parameters=None):
 Engine.ask = told
 main.main()
 """
-CLASSIFY = f"""{LISTEN}
+CLASSIFY = """
 from offramp import main
 from streams.ingest import Report
 add = Report.add
@@ -49,7 +49,7 @@ if __name__ == "__main__":
 def _started(program, *arguments, **env):
     """A command in a session of its own, once it has said that it is under way."""
     process = subprocess.Popen(
-        [sys.executable, "-c", program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
+        [sys.executable, "-c", LISTEN + program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
         env=environment(**env), start_new_session=True,
     )  # fmt: skip
     assert process.stdout.readline() == b"under way\n"
