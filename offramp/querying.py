@@ -18,6 +18,7 @@ MAX_ROWS = 1000
 _READABLE = 12
 """A column is still readable when it is cut to this many characters a line."""
 
+_ASIDES = frozenset({"default_type", "default_expression", "comment", "codec_expression", "ttl_expression"})
 _NUMBER = re.compile(r"(?:Nullable\()?(?:U?Int|Float|Decimal)")
 _ASIDE = re.compile(r"[.:] (?:Expected one of: |In scope |while executing ).*?(?= \([A-Z_]+\)$|$)", re.DOTALL)
 _HINT = re.compile(r"Maybe you meant: \[([^\]]*)\]")
@@ -93,6 +94,7 @@ def show_table(compact: bytes) -> None:
     names, types = json.loads(lines[0]), json.loads(lines[1])
     body = [line for line in lines[2:] if line]
     rows = [[_shown(cell) for cell in json.loads(line)] for line in body[:MAX_ROWS]]
+    names, types, rows = _without_asides(names, types, rows)
     columns = [(name, "right" if _NUMBER.match(kind) else "left") for name, kind in zip(names, types, strict=True)]
     count = f"{len(body):,}"
     if _fits(names, rows):
@@ -103,6 +105,14 @@ def show_table(compact: bytes) -> None:
             console.table(f"row {number:,} of {count}", blocks, zip(names, row, strict=True))
     if len(body) > MAX_ROWS:
         console.say(f"these are the first {MAX_ROWS:,} rows; --format csv, json or parquet has all of them")
+
+
+def _without_asides(
+    names: list[str], types: list[str], rows: list[list[str]]
+) -> tuple[list[str], list[str], list[list[str]]]:
+    """Without the columns of DESCRIBE that say nothing, which would leave no room for those that do."""
+    kept = [i for i, name in enumerate(names) if name not in _ASIDES or any(row[i] for row in rows)]
+    return [names[i] for i in kept], [types[i] for i in kept], [[row[i] for i in kept] for row in rows]
 
 
 def _shown(cell: Any) -> str:

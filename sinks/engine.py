@@ -38,7 +38,13 @@ _SESSION: Mapping[str, Any] = {
     "optimize_on_insert": 0,
 }
 # Last, because nothing can be set after it.
-_READ_ONLY: Mapping[str, Any] = {**_SESSION, "max_memory_usage": 1024 * _MB, "readonly": 1}
+_READ_ONLY: Mapping[str, Any] = {
+    **_SESSION,
+    "max_memory_usage": 1024 * _MB,
+    # JSON has no number for nan and inf; null would say that there is none at all.
+    "output_format_json_quote_denormals": 1,
+    "readonly": 1,
+}
 
 # Codes of the engine that say "not now": memory, disk, too many parts or queries, network, coordination.
 OUTAGE_CODES = frozenset({3, 74, 75, 76, 159, 198, 202, 209, 210, 225, 236, 241, 242, 243, 252, 279, 319, 425, 999})

@@ -169,3 +169,23 @@ def test_asking_changes_nothing(query, store):
     for argv in (["SELECT * FROM v_exits"], ["--schema"]):
         query(*argv)
     assert query(sql, "--format", "json").out == before
+
+
+def test_numbers_that_json_has_not_are_shown(query):
+    done = query("SELECT nan AS a, inf AS b, -inf AS c, NULL AS d")
+    assert done.text.split()[-4:] == ["nan", "inf", "-inf", "NULL"]
+    assert json.loads(query("SELECT nan AS a, 1.5 AS b", "--format", "json").out) == [{"a": "nan", "b": 1.5}]
+
+
+def test_a_description_of_a_view_is_one_table(query):
+    done = query("DESCRIBE v_exits", patches={"os.environ": os.environ | {"COLUMNS": "80"}})
+    assert done.text.startswith("rows: ")
+    assert " event_id " in done.text
+
+
+def test_nothing_that_is_asked_or_answered_moves_the_cursor(query):
+    done = query("SELECT 1 AS \"x\033[32m\", '\033[31m' AS y")
+    assert "x\\x1b[32m" in done.text
+    refused = query("SELECT \033[31m")
+    assert refused.status == 2
+    assert "\033" not in done.text + refused.text + refused.err
