@@ -1,5 +1,6 @@
 """Foreign files to records of the contract: what ``import`` does, one file at a time."""
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -8,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from offramp.errors import ConfigurationError
+from schemas.contract import INCOMING
 from schemas.errors import ErrorCode, MessageError
 from sources.base import MAX_DOCUMENT_BYTES, Adapter, Document, Imported, Options, open_document
 from sources.registry import adapter, adapters, recognised
 
 AUTO = "auto"
 STDIN = "-"
+_OURS = re.compile(rb'[\xef\xbb\xbf\s\[]*(?s:\{.{0,65536}?)"type"\s*:\s*"(?:%s)"' % "|".join(INCOMING).encode())
 _NO_DATA = ("LICENSE", "LICENCE", "README", "UPSTREAM_LICENSE", "NOTICE")
 
 
@@ -71,6 +74,8 @@ class Importer:
         if found:
             several = " and ".join(each.name for each in found)
             raise MessageError(ErrorCode.BAD_FRAMING, f"{several} recognise it; name the source instead of auto")
+        if _OURS.match(document.data):
+            raise MessageError(ErrorCode.BAD_FRAMING, "its records are the contract's already; use `offramp classify`")
         raise MessageError(ErrorCode.BAD_FRAMING, "no source recognises it; `offramp import --list` shows them")
 
 

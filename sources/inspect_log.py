@@ -172,7 +172,7 @@ def _event(document: Document, sample: _Sample, ended_at: str | None) -> dict[st
         agent_id=evaluation.text("solver") or evaluation.text("model") or ADAPTER.name,
         workflow=evaluation.text("task"),
         occurred_at=ended_at,
-        request={"request_ref": identity[2], "prose": _question(node)},
+        request={"request_ref": _id(node), "prose": _question(node)},
         model=_model(sample),
         policy_decisions=_decisions(sample, calls),
         tool_calls=calls,
@@ -186,9 +186,10 @@ def _event(document: Document, sample: _Sample, ended_at: str | None) -> dict[st
 
 
 def _identity(sample: _Sample) -> list[str]:
-    """Return evaluation, task, sample and epoch: the same in both forms of the log."""
+    """Return evaluation, task, sample and epoch: the same in both forms of the log. A sample without an id goes by its
+    place in the log, since several would be one."""
     evaluation, node = sample.evaluation, sample.node
-    ids = [evaluation.text("run_id"), evaluation.text("task_id"), _id(node), node.whole("epoch")]
+    ids = [evaluation.text("run_id"), evaluation.text("task_id"), _id(node) or node.path, node.whole("epoch")]
     return ["" if part is None else str(part) for part in ids]
 
 

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from sources.registry import adapters
-from tests.offramp.kit import ask, run
+from tests.offramp.kit import as_lines, ask, events, run
 from tests.sources.kit import DATA, GOLDEN
 
 SWE_AGENT = DATA / "swe_agent" / "function_calling_simple.traj"
@@ -118,3 +118,10 @@ def test_what_is_imported_is_classified_and_stored(tmp_path):
     )
     types = [json.loads(line)["type"] for line in lines.splitlines()]
     assert rows == [{"exits": types.count("terminal_event"), "legacy": types.count("legacy_exit")}]
+
+
+@pytest.mark.parametrize("form", [as_lines, lambda records: json.dumps(records, indent=1).encode()])
+def test_who_imports_what_is_the_contracts_already_is_told_the_verb(form):
+    done = run("import", "auto", "-", stdin=form(list(events()[:2])))
+    assert (done.status, done.out) == (1, b"")
+    assert done.err.startswith("-: its records are the contract's already; use `offramp classify` (bad_framing)\n")

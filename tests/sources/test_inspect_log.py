@@ -356,3 +356,11 @@ def test_no_node_of_any_type_breaks_the_reader() -> None:
 @pytest.mark.parametrize("name", FILES[3:])
 def test_damaged_files_cost_an_error(name: str) -> None:
     check_hostile_bytes(ADAPTER, opened(DATA / "inspect_log" / name))
+
+
+def test_samples_without_an_id_are_told_apart_by_their_place():
+    whole = list(read_value(ADAPTER, HEADER | {"samples": [{}, {}, {"id": 0}]}))
+    ids = [record["event_id"] for record in whole if record["type"] == "terminal_event"]
+    assert len(set(ids)) == len(ids) == 3
+    assert whole[0]["run_id"] == "r-1:t-1:samples[0]"
+    assert "request_ref" not in whole[0]["request"]
