@@ -48,8 +48,9 @@ if __name__ == "__main__":
 
 def _started(program, *arguments, **env):
     """A command in a session of its own, once it has said that it is under way."""
+    command = [sys.executable, "-c", LISTEN + program, *map(str, arguments)]
     process = subprocess.Popen(
-        [sys.executable, "-c", LISTEN + program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
         env=environment(**env), start_new_session=True,
     )  # fmt: skip
     assert process.stdout.readline() == b"under way\n"
