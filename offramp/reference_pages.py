@@ -127,8 +127,9 @@ and nothing else does.
 - 1: the work is done, and something in it was not as it should be: messages that are no valid records, a ledger that
   does not close, a table with problems, an event that is not there. What was valid is stored all the same.
 - 2: nothing was begun.
-- 3: nobody knows. Run the command again later. What was stored before it ended stays, and running it again changes
-  nothing that is stored."""
+- 3: nobody knows. Run the command again later, or where the store is damaged, restore it. What was stored before it
+  ended stays, and running it again changes nothing that is stored.
+- 130 and 143: Ctrl-C or SIGTERM ended it, at once and in order; of the store the same holds."""
 
 
 # --- configuration

@@ -329,3 +329,8 @@ def test_a_file_that_cannot_be_read_is_named(store):
     done = run("classify", "/proc/self/mem", "--store", store)
     assert (done.status, done.err) == (2, "offramp: /proc/self/mem: Input/output error\n")
     assert run("classify", "", "--store", store).err.startswith("offramp: a file name that is empty: ")
+
+
+def test_one_of_a_thing_is_said_as_one(tmp_path, store):
+    path = write_lines(tmp_path / "events", EVENTS[:1])
+    assert run("classify", path, "--store", store).text.startswith("1 message read, 1 event classified\n")

@@ -165,3 +165,9 @@ def test_control_characters_do_not_reach_a_terminal(tmp_path):
     assert "\x1b" not in shown
     assert "\x07" not in shown
     assert "\\x1b[2Jx" in shown
+
+
+def test_a_terminal_of_one_column_ends_the_page_too(store):
+    done = run("explain", MUTATION.event["event_id"], "--store", store, patches={"os.environ": {"COLUMNS": "1"}})
+    assert done.status == 0
+    assert max(map(len, done.text.splitlines())) <= 40

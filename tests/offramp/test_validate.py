@@ -235,3 +235,8 @@ def test_foreign_names_do_not_reach_the_terminal_as_control(tmp_path, name):
     shown = run("validate", path).text
     assert "\x1b" not in shown
     assert name.replace("\x1b", "\\x1b") in shown
+
+
+def test_messages_that_are_no_json_are_counted_by_what_is_wrong(tmp_path):
+    answer = looked_at(tmp_path, ["{'a': 1}", '{"a": 1} x', '{"long": 1} x', '{"a"'], status=1)
+    assert [(each["code"], each["count"]) for each in answer["errors"]] == [("bad_json", n) for n in (2, 1, 1)]
