@@ -9,16 +9,17 @@ import secrets
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from offramp.errors import ConfigurationError
+from streams.topics import Sizing, Topics
 
 PREFIX = "OFFRAMP_"
 DEFAULT_FILE = "offramp.toml"
-_SECRETS = {("redaction", "key")}
+_SECRETS = {("redaction", "key"), ("kafka", "password"), ("registry", "password")}
 
 
 def _nameable(path: Path) -> Path:
@@ -56,12 +57,86 @@ class ClassifySettings(_Section):
     workers: int | None = Field(None, ge=0, le=256, description="worker processes; one per core if absent")
 
 
+class KafkaSettings(_Section):
+    """Which cluster, as whom. Without servers there is no broker, and everything runs on files."""
+
+    servers: list[str] = Field(default_factory=list, description="brokers to begin with, each as host:port")
+    client: Literal["kafka-python", "confluent"] = Field("kafka-python", description="client library")
+    client_id: str = Field("offramp", description="name that brokers log")
+    timeout_s: float = Field(30.0, gt=0, description="seconds to wait for an answer")
+    classify_group: str = Field("offramp-classify", min_length=1, description="consumer group of the classify worker")
+    lifecycle_group: str = Field("offramp-lifecycle", min_length=1, description="consumer group of the lifecycle app")
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="security.protocol"
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        "SCRAM-SHA-512", description="how name and password are sent"
+    )
+    username: str = Field("", description="name for SASL")
+    password: SecretStr | None = Field(None, description="password for SASL")
+    ca: _Path | None = Field(None, description="certificate authorities, as PEM; those of the system if absent")
+    certificate: _Path | None = Field(None, description="our certificate, as PEM")
+    key: _Path | None = Field(None, description="its private key, as PEM")
+    check_hostname: bool = Field(default=True, description="whether a broker's certificate must name its host")
+
+
+class RegistrySettings(_Section):
+    """The schema registry that gives Confluent frames their ids. Without a URL there is none."""
+
+    url: str | None = Field(None, description="address, such as https://registry:8081")
+    username: str = Field("", description="name for basic authentication")
+    password: SecretStr | None = Field(None, description="password for basic authentication")
+    ca: _Path | None = Field(None, description="certificate authorities, as PEM; those of the system if absent")
+    timeout_s: float = Field(10.0, gt=0, description="seconds until an answer must be whole")
+    unknown_for_s: float = Field(10.0, ge=0, description="seconds for which an unknown id is not asked for again")
+
+
+class TopicsSettings(_Section):
+    """How topics are named and made by `offramp init`. What exists is never changed."""
+
+    prefix: str = Field("", description="what every topic's name begins with")
+    trial_prefix: str = Field("trial.", min_length=1, description="the same, of the topics that `publish` writes to")
+    partitions: int = Field(Sizing.partitions, ge=1, description="partitions of every topic but exit-alerts")
+    replication_factor: int = Field(
+        Sizing.replication_factor, ge=1, description="copies of each partition; all but one of several confirm a write"
+    )
+    retention_days: float = Field(Sizing.retention_days, gt=0, description="days that messages are kept")
+    dead_letter_retention_days: float = Field(
+        Sizing.dead_letter_retention_days, gt=0, description="days that dead letters are kept"
+    )
+    max_message_bytes: int = Field(Sizing.max_message_bytes, ge=1024, description="largest batch of messages")
+    overrides: list[str] = Field(
+        default_factory=list, description="what differs for one topic, each as TOPIC:SETTING=VALUE"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        Topics.planned(self.sizing())
+        Topics.planned(self.sizing(trial=True))
+        return self
+
+    def sizing(self, *, trial: bool = False) -> Sizing:
+        """What the topics, or those of a trial, are planned by."""
+        return Sizing(
+            prefix=self.trial_prefix if trial else self.prefix,
+            partitions=self.partitions,
+            replication_factor=self.replication_factor,
+            retention_days=self.retention_days,
+            dead_letter_retention_days=self.dead_letter_retention_days,
+            max_message_bytes=self.max_message_bytes,
+            overrides=tuple(self.overrides),
+        )
+
+
 class Settings(_Section):
     """All settings, by section."""
 
     store: StoreSettings = StoreSettings()
     redaction: RedactionSettings = RedactionSettings()
     classify: ClassifySettings = ClassifySettings()
+    kafka: KafkaSettings = KafkaSettings()
+    registry: RegistrySettings = RegistrySettings()
+    topics: TopicsSettings = TopicsSettings()
 
 
 def resolve(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Mapping[str, Any]]) -> Settings:
