@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(VENV)/installed  ## set up, classify real agent runs, say what was found
 	@examples/demo.sh $(BIN)/offramp
 
-test: $(VENV)/dev  ## set up and run every test
+test: $(VENV)/dev broker-if-possible  ## set up and run every test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 quick: $(VENV)/dev-only  ## the tests that need no installed package, for working on the code
@@ -51,6 +51,19 @@ $(BIN)/python:
 	@# A compiler halves the cost of a classification; without one everything works all the same.
 	@command -v cc >/dev/null || $(MAKE) --no-print-directory apt PACKAGES="gcc libc6-dev python3-dev" || true
 	$(PYTHON) -m venv $(VENV)
+
+.PHONY: broker broker-if-possible
+broker: $(VENV)/kafka/complete  ## fetch Apache Kafka, which tests run against
+
+# Without it the tests that need a broker say so and are skipped, or fail where CI is set.
+broker-if-possible: $(BIN)/python
+	@$(MAKE) --no-print-directory broker || echo "Apache Kafka could not be fetched: tests that need a broker are skipped"
+
+$(VENV)/kafka/complete: tests/broker/pom.xml | $(BIN)/python
+	@command -v mvn >/dev/null && command -v java >/dev/null && command -v openssl >/dev/null || $(MAKE) --no-print-directory apt PACKAGES="maven default-jre-headless openssl"
+	rm -rf $(@D)
+	mvn -q -B -f tests/broker/pom.xml dependency:copy-dependencies -DoutputDirectory=$(abspath $(@D))
+	@touch $@
 
 .PHONY: apt
 apt:
