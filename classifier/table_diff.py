@@ -2,20 +2,27 @@
 
 The sets are those that :mod:`classifier.constraints` leaves. A region is all of them that go from one outcome of the
 old table to one of the new; the regions do not overlap, and outside of them both tables give the same exit.
+
+Where thresholds differ too, a run may have some facts under one table and others under the other. What a threshold
+drives is one fact, in one direction, and nothing else; so the sets before and after differ in these facts alone, and
+all such pairs of sets are compared like regions are. They are called shifts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from itertools import chain, combinations
 from typing import NamedTuple
 
-from classifier.condition import All, Condition, deciding, parse
+from classifier.condition import All, Condition, Holds, Not, deciding, parse
 from classifier.diagram import NEVER, Diagram
-from classifier.facts import BY_NAME, names
+from classifier.fact import Fact
+from classifier.facts import BY_NAME, FACTS, names
 from classifier.invariants import RULES
 from classifier.outcomes import GUARDED, Outcome, cases_of, outcomes
 from classifier.proof import possible_in
+from classifier.run import CONFIDENCE_BELOW_FLOOR, CONFIDENCE_DECLINING, NO_PROGRESS, RESULT_CONFIDENCE_LOW
 from classifier.table import Table
 from schemas.exits import KINDS
 
@@ -53,7 +60,7 @@ class Region:
     @property
     def direction(self) -> Direction:
         """What the change does to safety."""
-        return _direction(CAUTION[self.after.kind] - CAUTION[self.before.kind])
+        return _direction(self.before, self.after)
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -63,24 +70,57 @@ class Region:
     @property
     def sentence(self) -> str:
         """The change in words."""
-        where = f" where {' and '.join(self.deciding)}" if self.deciding else ""
-        return f"{_said(self.before)} becomes {_said(self.after)}{where}"
+        return _changed(self.before, self.after, self.deciding)
 
 
 class ThresholdChange(NamedTuple):
-    """A number of the table that changed, and with it which runs have the facts that are judged by it."""
+    """A number of the table that changed. ``fact`` is the one that is judged by it, and by it alone: ``turned_on`` if
+    some runs have it under the new number alone, else some have it under the old one alone."""
 
     name: str
     before: str
     after: str
+    fact: Fact
+    turned_on: bool
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Runs whose facts shift with the thresholds, and whose exit changes thereby, alike in what that does to safety.
+
+    ``changes`` are the thresholds whose facts shift together. ``before`` and ``after`` are the outcomes where the facts
+    are fewest: ``bits_before`` by the old table, ``bits_after`` by the new one. ``assignments`` is the number of sets
+    of the other facts, ``deciding`` are those of them that decide there.
+    """
+
     direction: Direction
+    changes: tuple[ThresholdChange, ...]
+    before: Outcome
+    after: Outcome
+    assignments: int
+    bits_before: int
+    bits_after: int
+    deciding: tuple[str, ...]
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Names of the facts of the smallest set by the old thresholds, sorted."""
+        return names(self.bits_before)
+
+    @property
+    def sentence(self) -> str:
+        """The change in words."""
+        turned = (f"{each.fact.name} {'now' if each.turned_on else 'no longer'} holds" for each in self.changes)
+        numbers = " and ".join(f"{each.name} {each.after}" for each in self.changes)
+        changed = _changed(self.before, self.after, self.deciding)
+        return f"With {numbers}, so that {' and '.join(turned)}: {changed}"
 
 
 def regions(old: Table, new: Table) -> list[Region]:
     """Everything that ``new`` decides differently from ``old``: what loosens first, then what tightens.
 
     Facts are compared as they are; where thresholds differ, an event may have other facts under each table, see
-    :func:`threshold_changes`. Raises TooComplexError if conditions are too entangled to compare.
+    :func:`shifts`. Raises TooComplexError if conditions are too entangled to compare.
     """
     diagram = Diagram()
     before, after = (list(_decided(table, diagram)) for table in (old, new))
@@ -95,18 +135,87 @@ def regions(old: Table, new: Table) -> list[Region]:
 
 
 def threshold_changes(old: Table, new: Table) -> list[ThresholdChange]:
-    """The thresholds that differ. One under which fewer runs are taken to be in doubt, or stuck, loosens."""
+    """The thresholds that differ as numbers."""
     before, after = (table.file.thresholds.model_dump() for table in (old, new))
     found = []
-    for name, stricter in _STRICTER.items():
+    for name, (fact, greater_turns_on) in DRIVEN.items():
         change = Decimal(after[name]) - Decimal(before[name])
         if change:
-            found.append(ThresholdChange(name, str(before[name]), str(after[name]), _direction(change * stricter)))
+            turned_on = (change > 0) is greater_turns_on
+            found.append(ThresholdChange(name, str(before[name]), str(after[name]), fact, turned_on))
     return found
 
 
-_STRICTER = {"confidence_floor": 1, "confidence_decline": -1, "confidence_veto": 1, "progress_repeats": -1}
-"""Whether a greater number means that more runs are in doubt or stuck, or fewer."""
+DRIVEN: dict[str, tuple[Fact, bool]] = {
+    "confidence_floor": (CONFIDENCE_BELOW_FLOOR, True),
+    "confidence_decline": (CONFIDENCE_DECLINING, False),
+    "confidence_veto": (RESULT_CONFIDENCE_LOW, True),
+    "progress_repeats": (NO_PROGRESS, False),
+}
+"""The one fact that each threshold drives, and whether a greater number turns it on, or off. No other fact depends on a
+threshold, and no fact on two."""
+
+
+def shifts(old: Table, new: Table) -> list[Shift]:
+    """Every way in which other thresholds change exits: what loosens first, then what tightens.
+
+    The runs are those whose facts differ between the tables; :func:`regions` are about all others. Of thresholds whose
+    facts shift together that is told alone which does not happen with fewer of them. Raises as ``regions`` does.
+    """
+    changes = threshold_changes(old, new)
+    if not changes:
+        return []
+    compared = _Shifts(old, new)
+    found: list[Shift] = []
+    for together in chain.from_iterable(combinations(changes, size) for size in range(1, len(changes) + 1)):
+        told = {each.direction for each in found if set(each.changes) <= set(together)}
+        found += (each for each in compared.of(together) if each.direction not in told)
+    order = list(Direction)
+    return sorted(found, key=lambda shift: order.index(shift.direction))
+
+
+class _Shifts:
+    """Two tables, and what each decides."""
+
+    def __init__(self, old: Table, new: Table) -> None:
+        self._diagram = Diagram()
+        self._before, self._after = (list(_decided(table, self._diagram)) for table in (old, new))
+
+    def of(self, changes: Sequence[ThresholdChange]) -> Iterator[Shift]:
+        """The shifts where exactly the facts of these thresholds change."""
+        nodes = dict.fromkeys(Direction, NEVER)
+        before = [(was, self._shared(was.node, changes, after=False)) for was in self._before]
+        after = [(now, self._shared(now.node, changes, after=True)) for now in self._after]
+        for was, node in before:
+            for now, other in after:
+                if _exit(was.outcome) != _exit(now.outcome):
+                    direction = _direction(was.outcome, now.outcome)
+                    nodes[direction] = self._diagram.any((nodes[direction], self._diagram.every((node, other))))
+        for direction, node in nodes.items():
+            if node != NEVER:
+                yield self._shift(direction, tuple(changes), node)
+
+    def _shared(self, node: int, changes: Sequence[ThresholdChange], *, after: bool) -> int:
+        """What the other facts are where ``node`` holds, before or after those of the thresholds have changed."""
+        for each in changes:
+            node = self._diagram.given(node, each.fact, holds=each.turned_on is after)
+        return node
+
+    def _shift(self, direction: Direction, changes: tuple[ThresholdChange, ...], node: int) -> Shift:
+        shared = self._diagram.smallest(node) or 0
+        bits_before = shared | sum(each.fact.bit for each in changes if not each.turned_on)
+        bits_after = shared | sum(each.fact.bit for each in changes if each.turned_on)
+        was, now = self._deciding(self._before, bits_before), self._deciding(self._after, bits_after)
+        decisive = [*deciding(was.when, bits_before), *deciding(now.when, bits_after)]
+        others = [fact for fact in decisive if fact not in {each.fact for each in changes}]
+        assignments = self._diagram.count(node) >> len(changes)
+        return Shift(direction, changes, was.outcome, now.outcome, assignments, bits_before, bits_after,
+                     _literals(others, shared))  # fmt: skip
+
+    def _deciding(self, decided: Sequence["_Decided"], bits: int) -> "_Decided":
+        literals = tuple(Holds(fact) if bits & fact.bit else Not(Holds(fact)) for fact in FACTS)
+        alone = self._diagram.of(All(literals))
+        return next(each for each in decided if self._diagram.every((each.node, alone)) != NEVER)
 
 
 class _Decided(NamedTuple):
@@ -152,9 +261,13 @@ class _Guards:
 
 def _region(diagram: Diagram, was: _Decided, now: _Decided, node: int) -> Region:
     bits = diagram.smallest(node) or 0
-    decisive = dict.fromkeys([*deciding(was.when, bits), *deciding(now.when, bits)])
-    literals = tuple(fact.name if bits & fact.bit else f"not {fact.name}" for fact in decisive)
+    literals = _literals([*deciding(was.when, bits), *deciding(now.when, bits)], bits)
     return Region((was.number, now.number), was.outcome, now.outcome, diagram.count(node), bits, literals)
+
+
+def _literals(facts: Sequence[Fact], bits: int) -> tuple[str, ...]:
+    """The facts as conditions write them, each once."""
+    return tuple(fact.name if bits & fact.bit else f"not {fact.name}" for fact in dict.fromkeys(facts))
 
 
 def _exit(outcome: Outcome) -> tuple[str | None, ...]:
@@ -162,10 +275,15 @@ def _exit(outcome: Outcome) -> tuple[str | None, ...]:
     return outcome.kind, outcome.reason, outcome.reason_from, outcome.queue
 
 
-def _direction(caution: Decimal | int) -> Direction:
+def _direction(before: Outcome, after: Outcome) -> Direction:
+    caution = CAUTION[after.kind] - CAUTION[before.kind]
     if caution < 0:
         return Direction.LOOSENS
     return Direction.TIGHTENS if caution > 0 else Direction.MOVES
+
+
+def _changed(before: Outcome, after: Outcome, where: Sequence[str]) -> str:
+    return f"{_said(before)} becomes {_said(after)}" + (f" where {' and '.join(where)}" if where else "")
 
 
 def _said(outcome: Outcome) -> str:

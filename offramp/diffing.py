@@ -14,14 +14,16 @@ from classifier.diagram import TooComplexError
 from classifier.difference import differences
 from classifier.fact import Event
 from classifier.outcomes import Outcome
+from classifier.shift_event import shifting_event
 from classifier.sql import exit_sql
-from classifier.synthesis import event_for
 from classifier.table import Table, TableError, load
-from classifier.table_diff import Direction, Region, ThresholdChange, regions, threshold_changes
+from classifier.table_diff import Direction, Region, Shift, ThresholdChange, regions, shifts, threshold_changes
+from offramp import console
 from offramp.console import plain
 from offramp.errors import ConfigurationError
 from offramp.page import Page
 from offramp.period import Period
+from offramp.session import Chosen
 from schemas.events import TerminalEvent
 from schemas.json_form import to_json
 from sinks.store import Store
@@ -62,36 +64,46 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Diff:
-    """What ``new`` does differently from ``old``. ``traffic`` is None where no store was asked."""
+    """What ``new`` does differently from ``old``: to runs whose facts both tables agree on (``regions``), and to those
+    whose facts their ``thresholds`` judge differently (``shifts``). ``traffic`` is None where no store was asked."""
 
-    old: Table
-    new: Table
+    old: Chosen
+    new: Chosen
     regions: tuple[Region, ...]
     thresholds: tuple[ThresholdChange, ...]
+    shifts: tuple[Shift, ...]
     traffic: Traffic | None
 
     @property
     def loosens(self) -> bool:
         """Whether any change leads to a less careful exit."""
-        directions = [*(each.direction for each in self.regions), *(each.direction for each in self.thresholds)]
-        return Direction.LOOSENS in directions
+        return any(change.direction is Direction.LOOSENS for change in self.changes)
+
+    @property
+    def changes(self) -> list[Region | Shift]:
+        """Regions, then shifts."""
+        return [*self.regions, *self.shifts]
 
     def affected(self, region: Region) -> Affected | None:
         """Stored events in a region; None where no store was asked."""
         return None if self.traffic is None else self.traffic.affected.get(region.index, Affected(0, ()))
 
-    def witness(self, region: Region) -> Event | None:
-        """An event with the fewest facts of a region. None if none can be made up."""
-        return event_for(region.bits, self.new.thresholds)
+    def witness(self, change: Region | Shift) -> Event | None:
+        """An event with the fewest facts of a change. None if none can be made up."""
+        before, after = (
+            (change.bits_before, change.bits_after) if isinstance(change, Shift) else (change.bits, change.bits)
+        )
+        return shifting_event(before, after, self.old.table, self.new.table)
 
 
-def compare(old: Table, new: Table, traffic: Traffic | None) -> Diff:
+def compare(old: Chosen, new: Chosen, traffic: Traffic | None) -> Diff:
     """Both tables over everything that is possible. Raises ConfigurationError if they are too entangled for that."""
+    tables = (old.table, new.table)
     try:
-        found = tuple(regions(old, new))
+        found, shifted = tuple(regions(*tables)), tuple(shifts(*tables))
     except TooComplexError as error:
         raise ConfigurationError(f"the tables cannot be compared: {error}; say their conditions more simply") from None
-    return Diff(old, new, found, tuple(threshold_changes(old, new)), traffic)
+    return Diff(old, new, found, tuple(threshold_changes(*tables)), shifted, traffic)
 
 
 # --- what is stored
@@ -158,8 +170,8 @@ def _rows(store: Store, sql: str) -> Iterator[dict[str, Any]]:
 
 
 def witness_lines(diff: Diff) -> bytes:
-    """An event for every region, as a producer would send it, one a line."""
-    events = filter(None, map(diff.witness, diff.regions))
+    """An event for every change, regions first, as a producer would send it, one a line."""
+    events = filter(None, map(diff.witness, diff.changes))
     return b"".join(to_json(event, TerminalEvent) + b"\n" for event in events)
 
 
@@ -167,14 +179,47 @@ def as_json(diff: Diff) -> dict[str, Any]:
     """Everything, in plain JSON values."""
     traffic = diff.traffic
     return {
-        "old": diff.old.ref,
-        "new": diff.new.ref,
+        "old": diff.old.table.ref,
+        "new": diff.new.table.ref,
+        "unproven": [side for side, chosen in (("old", diff.old), ("new", diff.new)) if chosen.unproven],
         "loosens": diff.loosens,
-        "differences": differences(diff.old, diff.new),
-        "thresholds": [change._asdict() for change in diff.thresholds],
+        "differences": differences(diff.old.table, diff.new.table),
+        "thresholds": [_threshold_as_json(diff, change) for change in diff.thresholds],
         "regions": [_region_as_json(diff, region) for region in diff.regions],
+        "shifts": [_shift_as_json(diff, shift) for shift in diff.shifts],
         "replayed": traffic and traffic.replayed,
         "not_replayable": traffic and traffic.not_replayable,
+    }
+
+
+def _threshold_as_json(diff: Diff, change: ThresholdChange) -> dict[str, Any]:
+    directions = {each.direction.value for each in diff.shifts if change in each.changes}
+    return {
+        "name": change.name,
+        "before": change.before,
+        "after": change.after,
+        "fact": change.fact.name,
+        "turned": _turned(change),
+        "directions": [each.value for each in Direction if each.value in directions],
+    }
+
+
+def _turned(change: ThresholdChange) -> str:
+    return "on" if change.turned_on else "off"
+
+
+def _shift_as_json(diff: Diff, shift: Shift) -> dict[str, Any]:
+    witness = diff.witness(shift)
+    return {
+        "direction": shift.direction.value,
+        "sentence": shift.sentence,
+        "thresholds": [each.name for each in shift.changes],
+        "before": _outcome_as_json(shift.before),
+        "after": _outcome_as_json(shift.after),
+        "deciding": list(shift.deciding),
+        "assignments": shift.assignments,
+        "smallest": list(shift.facts),
+        "event": witness and json.loads(to_json(witness, TerminalEvent)),
     }
 
 
@@ -224,11 +269,19 @@ class Asked:
 def show(diff: Diff, asked: Asked) -> None:
     """Print the difference."""
     page = Page()
-    old, new = (f"{table.file.id} {table.file.version}" for table in (diff.old, diff.new))
+    old, new = (f"{chosen.table.file.id} {chosen.table.file.version}" for chosen in (diff.old, diff.new))
     page.line(f"From table {old} to {new}: {_summary(diff)}", 0)
+    for name, chosen in (("A", diff.old), ("B", diff.new)):
+        if chosen.unproven:
+            page.line(f"{name} is not proved. Where an invariant rules its exit out, the safe one is compared.", 0)
     _show_edits(page, diff)
     for direction, heading in _HEADINGS.items():
-        _show_regions(page, diff, [each for each in diff.regions if each.direction is direction], heading, asked)
+        found = [each for each in diff.regions if each.direction is direction]
+        shifted = [each for each in diff.shifts if each.direction is direction]
+        if found or shifted:
+            page.heading(heading)
+        _show_regions(page, diff, found, asked)
+        _show_shifts(page, shifted)
     if diff.traffic is not None:
         _show_traffic(page, diff.traffic, asked)
 
@@ -241,30 +294,46 @@ _HEADINGS = {
 
 
 def _summary(diff: Diff) -> str:
-    if not diff.regions and not diff.thresholds:
+    if not diff.regions and not diff.shifts:
         return "no run gets another exit"
     return "safety is loosened" if diff.loosens else "safety is not loosened"
 
 
 def _show_edits(page: Page, diff: Diff) -> None:
-    edits = differences(diff.old, diff.new)
-    page.heading("What was edited" if edits else "Nothing was edited but names")
+    old, new = diff.old.table, diff.new.table
+    edits = differences(old, new)
+    page.heading("What was edited" if edits else _nothing_edited(old, new))
     for sentence in edits:
         page.line(sentence)
-    for change in diff.thresholds:
-        verb = "loosens" if change.direction is Direction.LOOSENS else "tightens"
-        page.line(f"{change.name} {verb} safety: with {change.after}, other runs are in doubt or stuck than before", 1)
 
 
-def _show_regions(page: Page, diff: Diff, found: Sequence[Region], heading: str, asked: Asked) -> None:
-    if found:
-        page.heading(heading)
+def _nothing_edited(old: Table, new: Table) -> str:
+    if old.digest == new.digest:
+        return "The tables are identical"
+    names = (old.file.id, old.file.version) != (new.file.id, new.file.version)
+    return "Nothing was edited but id or version" if names else "Nothing was edited but how it is written"
+
+
+def _show_regions(page: Page, diff: Diff, found: Sequence[Region], asked: Asked) -> None:
     for region in found:
         page.line(region.sentence)
-        smallest = ", ".join(region.facts) or "no fact at all"
-        page.line(f"{region.assignments:,} possible combinations of facts, the smallest: {smallest}", 2)
+        page.line(f"{_combinations(region.assignments)} of facts, the smallest: {_facts(region.facts)}", 2)
         if affected := diff.affected(region):
             _show_affected(page, affected, asked)
+
+
+def _show_shifts(page: Page, found: Sequence[Shift]) -> None:
+    for shift in found:
+        page.line(shift.sentence)
+        page.line(f"{_combinations(shift.assignments)} of other facts, the smallest before: {_facts(shift.facts)}", 2)
+
+
+def _combinations(number: int) -> str:
+    return console.counted(number, "possible combination")
+
+
+def _facts(names: Sequence[str]) -> str:
+    return ", ".join(names) or "no fact at all"
 
 
 def _show_affected(page: Page, affected: Affected, asked: Asked) -> None:

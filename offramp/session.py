@@ -114,11 +114,6 @@ def start(config: Path | None, **flags: dict[str, Any]) -> Session:
     return Session(resolve(config, os.environ, flags), SystemClock())
 
 
-def read_table(path: Path) -> Table:
-    """A table file that is proved. Raises ConfigurationError with what is wrong, or with a counter-example."""
-    return choose_table(path, unproven=False).table
-
-
 def choose_table(path: Path, *, unproven: bool) -> Chosen:
     """A table file to decide by; one whose proof fails only where ``unproven`` allows it. Raises ConfigurationError."""
     table = parse_table(path)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from classifier.table import Table
     from offramp.diffing import Traffic
     from offramp.period import Period
-    from offramp.session import Session
+    from offramp.session import Chosen, Session
 
 _DEFAULT = "default"
 
@@ -36,23 +36,29 @@ def diff(
         Path | None,
         typer.Option("--events", metavar="FILE", help="Write an event for each change there.", show_default="nowhere"),
     ] = None,
+    unproven: Annotated[
+        bool, typer.Option("--unproven", help="Compare the tables even if the proof of A or B fails, and say which.")
+    ] = False,
     output: FormatOption = Format.TABLE,
     lock_timeout: LockOption = None,
     config: ConfigOption = None,
 ) -> None:
     """Say which runs get another exit by table B than by table A: over everything possible, and over what is stored.
 
-    Without a store, what is possible is compared alone. Ends with 1 if a change loosens safety: if it leads to a less
-    careful exit. From careful to careless: refusal and human_queue, fallback and partial, completed.
+    Without a store, what is possible is compared alone. Ends with 1 if a change may loosen safety: if it leads some run
+    to a less careful exit. From careful to careless: refusal and human_queue, fallback and partial, completed. Ends
+    with 2 if A or B cannot be used, or is not proved and --unproven is not given.
     """
     from offramp.diffing import Asked, as_json, compare, show, witness_lines
     from offramp.period import period
     from offramp.session import start
 
-    session = start(config, store={"path": store, "lock_timeout_s": lock_timeout})
-    before, after = _table(old, proved=False), _table(new, proved=True)
+    session = start(config, store={"path": store, "lock_timeout_s": lock_timeout},
+                    classify={"unproven": unproven or None})  # fmt: skip
+    before, after = _table(old, session), _table(new, session)
     when = period(since, None, session.clock.now_micros)
-    found = compare(before, after, _traffic(session, (before, after), when, listed, required=store is not None))
+    stored = _traffic(session, (before.table, after.table), when, listed, required=store is not None)
+    found = compare(before, after, stored)
     if events is not None:
         _write(events, witness_lines(found))
     if output is Format.JSON:
@@ -62,14 +68,14 @@ def diff(
     raise typer.Exit(1 if found.loosens else 0)
 
 
-def _table(name: str, *, proved: bool) -> "Table":
-    """A table by file or as the default. What is compared with may be unproved: it may be what runs today."""
+def _table(name: str, session: "Session") -> "Chosen":
+    """A table by file or as the default, proved unless the settings allow another."""
     from classifier.table import default_text, load
-    from offramp.session import parse_table, read_table
+    from offramp.session import Chosen, choose_table
 
     if name == _DEFAULT:
-        return load(default_text())
-    return read_table(Path(name)) if proved else parse_table(Path(name))
+        return Chosen(load(default_text()), unproven=False)
+    return choose_table(Path(name), unproven=session.settings.classify.unproven)
 
 
 def _traffic(

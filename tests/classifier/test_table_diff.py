@@ -1,16 +1,24 @@
 """The regions of a difference are exactly the sets of facts whose exit changes."""
 
+from decimal import Decimal
 from random import Random
+from typing import Any
 
 import pytest
 
 from classifier.decide import TABLE_VIOLATES_INVARIANT, Classifier
 from classifier.diagram import Diagram
+from classifier.facts import BY_NAME, names
 from classifier.outcomes import outcomes
+from classifier.run import Thresholds
+from classifier.shift_event import shifting_event
 from classifier.table import Table, default_text, load
-from classifier.table_diff import CAUTION, Direction, Region, regions, threshold_changes
+from classifier.table_diff import CAUTION, DRIVEN, Direction, Region, regions, shifts, threshold_changes
+from classifier.view import View
+from schemas.events import Step
 from schemas.exits import KINDS
 from tests.classifier.spaces import draw, parsed, possible
+from tests.strategies import random_event
 
 TEXT = default_text()
 DEFAULT = load(TEXT)
@@ -138,22 +146,221 @@ def test_every_kind_has_its_caution():
     assert CAUTION.keys() == set(KINDS)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "name", "direction"),
-    [
-        ('floor = "0.6"', 'floor = "0.5"', "confidence_floor", Direction.LOOSENS),
-        ('floor = "0.6"', 'floor = "0.7"', "confidence_floor", Direction.TIGHTENS),
-        ('decline = "0.2"', 'decline = "0.3"', "confidence_decline", Direction.LOOSENS),
-        ('veto = "0.3"', 'veto = "0.25"', "confidence_veto", Direction.LOOSENS),
-        ("repeats = 3", "repeats = 4", "progress_repeats", Direction.LOOSENS),
-        ("repeats = 3", "repeats = 2", "progress_repeats", Direction.TIGHTENS),
-    ],
-)
-def test_thresholds(old, new, name, direction):
-    [change] = threshold_changes(DEFAULT, edited((old, new)))
-    assert (change.name, change.direction) == (name, direction)
-    assert regions(DEFAULT, edited((old, new))) == []
+# --- thresholds
+
+FLOOR, DECLINE, VETO, REPEATS = 'floor = "0.6"', 'decline = "0.2"', 'veto = "0.3"', "repeats = 3"
+
+
+EDITS = {
+    "confidence_floor": (FLOOR, ("0.5", "0.7"), "confidence_below_floor"),
+    "confidence_decline": (DECLINE, ("0.3", "0.1"), "confidence_declining"),
+    "confidence_veto": (VETO, ("0.25", "0.35"), "result_confidence_low"),
+    "progress_repeats": (REPEATS, ("4", "2"), "no_progress"),
+}
+
+
+def other_number(text: str, number: str) -> tuple[str, str]:
+    name, _, old = text.partition(" = ")
+    return text, f'{name} = "{number}"' if old.startswith('"') else f"{name} = {number}"
+
+
+@pytest.mark.parametrize("name", EDITS)
+@pytest.mark.parametrize("tightens", [False, True])
+def test_thresholds_of_the_default_table(name, tightens):
+    text, numbers, fact = EDITS[name]
+    other = edited(other_number(text, numbers[tightens]))
+    [change] = threshold_changes(DEFAULT, other)
+    assert (change.name, change.fact.name, change.turned_on) == (name, fact, tightens)
+    assert regions(DEFAULT, other) == []
+    first = Direction.TIGHTENS if tightens else Direction.LOOSENS
+    assert [shift.direction for shift in shifts(DEFAULT, other)] == [first, Direction.MOVES]
 
 
 def test_thresholds_are_numbers():
-    assert threshold_changes(DEFAULT, edited(('floor = "0.6"', 'floor = "0.60"'))) == []
+    same = edited((FLOOR, 'floor = "0.60"'))
+    assert threshold_changes(DEFAULT, same) == []
+    assert shifts(DEFAULT, same) == []
+
+
+def caught(when: str, *more: tuple[str, str]) -> Table:
+    """A table with a row that sends some runs to people before completions are verified."""
+    row = f'id = "n"\nwhen = "{when}"\nexit = "human_queue"\nqueue = "judgement"'
+    before = 'id = "completion_verified"'
+    return edited((before, f"{row}\n\n[[rows]]\n{before}"), *more)
+
+
+def caught_unless(fact: str, *more: tuple[str, str]) -> Table:
+    return caught(f"predicate_satisfied and not {fact}", *more)
+
+
+@pytest.mark.parametrize(
+    ("fact", "edit"),
+    [
+        ("no_progress", (REPEATS, "repeats = 2")),
+        ("confidence_below_floor", (FLOOR, 'floor = "0.7"')),
+        ("confidence_declining", (DECLINE, 'decline = "0.1"')),
+        ("result_confidence_low", (VETO, 'veto = "0.4"')),
+    ],
+)
+def test_more_doubt_loosens_where_a_row_catches_those_that_are_sure(fact, edit):
+    old, new = caught_unless(fact), caught_unless(fact, edit)
+    first, *_ = shifts(old, new)
+    assert first.direction is Direction.LOOSENS
+    assert (first.before.rule_id, first.after.rule_id) == ("n", "completion_verified")
+    assert first.facts == ("predicate_satisfied",)
+    assert names(first.bits_after) == tuple(sorted(("predicate_satisfied", fact)))
+    event = shifting_event(first.bits_before, first.bits_after, old, new)
+    answers = [Classifier(table).classify(event).classification["rule_id"] for table in (old, new)]
+    assert answers == ["n", "completion_verified"]
+
+
+def test_a_threshold_that_no_row_asks_for_shifts_nothing():
+    idle, busy = edited(without("no_progress")), edited(without("no_progress"), (REPEATS, "repeats = 9"))
+    assert [change.name for change in threshold_changes(idle, busy)] == ["progress_repeats"]
+    assert shifts(idle, busy) == []
+
+
+def test_what_two_thresholds_do_together_is_told_where_neither_does_it_alone():
+    alone = (without("no_progress"), without("low_confidence"))
+    both = ((REPEATS, "repeats = 2"), (VETO, 'veto = "0.4"'))
+    old = caught("predicate_satisfied and not no_progress and not result_confidence_low", *alone)
+    new = caught("predicate_satisfied and not (no_progress and result_confidence_low)", *alone, *both)
+    [loosens] = [shift for shift in shifts(old, new) if shift.direction is Direction.LOOSENS]
+    assert [each.name for each in loosens.changes] == ["confidence_veto", "progress_repeats"]
+    assert Direction.LOOSENS not in {region.direction for region in regions(old, new)}
+    [loosens, *_] = shifts(old, caught("predicate_satisfied and not no_progress", *alone, *both))
+    assert [each.name for each in loosens.changes] == ["progress_repeats"]
+
+
+def test_a_shift_in_words():
+    loosens, moves = shifts(DEFAULT, edited((FLOOR, 'floor = "0.5"')))
+    assert loosens.sentence == (
+        "With confidence_floor 0.5, so that confidence_below_floor no longer holds: human_queue "
+        "(confidence_below_floor, queue judgement) by row low_confidence becomes partial (reason from the omission) by "
+        "row partial where omission and safe_partial"
+    )
+    assert moves.sentence.endswith("becomes human_queue (insufficient_evidence, queue judgement)")
+    assert loosens.facts == ("confidence_below_floor", "omission", "safe_partial")
+
+
+def test_a_shift_counts_the_sets_of_the_other_facts():
+    """Those that get a partial or a completion without the fact, and reach row low_confidence."""
+    loosens, _ = shifts(DEFAULT, edited((FLOOR, 'floor = "0.5"')))
+    diagram, ids = Diagram(), [row.row.id for row in DEFAULT.rows]
+    conditions = [diagram.of(row.condition) for row in DEFAULT.rows]
+    decided = [
+        diagram.without(diagram.every((possible(diagram), conditions[place])), diagram.any(conditions[:place]))
+        for place in (ids.index("partial"), ids.index("completion_unverified"))
+    ]
+    without_it = diagram.given(diagram.any(decided), BY_NAME["confidence_below_floor"], holds=False)
+    assert loosens.assignments == diagram.count(without_it) // 2
+
+
+def levels(text: str, *others: str) -> list[tuple[str, str]]:
+    return [(text, f"{text.split(' ', maxsplit=1)[0]} = {other}") for other in others]
+
+
+GRID = [
+    levels(FLOOR, '"0"', '"0.4"', '"0.8"', '"1"'), levels(DECLINE, '"0"', '"0.1"', '"0.7"', '"1"'),
+    levels(VETO, '"0"', '"0.2"', '"0.9"', '"1"'), levels(REPEATS, "2", "4", "7"),
+]  # fmt: skip
+
+
+def with_thresholds(rng: Random, *more: tuple[str, str]) -> Table:
+    return edited(*(rng.choice(choices) for choices in GRID if rng.random() < 0.6), *more)
+
+
+def direction_of(before: tuple[object, ...], after: tuple[object, ...]) -> Direction:
+    change = CAUTION[str(after[0])] - CAUTION[str(before[0])]
+    return Direction.LOOSENS if change < 0 else Direction.TIGHTENS if change else Direction.MOVES
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_exits_shift_only_as_is_said(seed):
+    """Drawn pairs of sets, which differ as the thresholds allow, change exits only in directions that are told."""
+    rng, diagram = Random(seed), Diagram()
+    old, new = with_thresholds(rng), with_thresholds(rng, *((QUEUE, STRICT_ROW) if seed % 2 else ()))
+    changes, found, space = threshold_changes(old, new), shifts(old, new), possible(diagram)
+    seen = set[tuple[frozenset[str], Direction]]()
+    for _ in range(60):
+        bits, turned = draw(diagram, space, rng), [each for each in changes if rng.random() < 0.5]
+        before = after = bits
+        for each in turned:
+            before, after = (
+                (before & ~each.fact.bit, after | each.fact.bit)
+                if each.turned_on
+                else (before | each.fact.bit, after & ~each.fact.bit)
+            )
+        if turned and given(old, before) != given(new, after):
+            seen.add((frozenset(each.name for each in turned), direction_of(given(old, before), given(new, after))))
+    told = {(frozenset(each.name for each in shift.changes), shift.direction) for shift in found}
+    for together, direction in seen:
+        assert any(some <= together and direction is said for some, said in told), (together, direction)
+
+
+QUEUE, STRICT_ROW = (
+    ('queue = "takeover"', 'queue = "judgement"'),
+    ('unverified_completion = "completed"', 'unverified_completion = "human_queue"'),
+)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_shift_has_an_event_that_shows_it(seed):
+    rng = Random(seed)
+    old, new = with_thresholds(rng), with_thresholds(rng)
+    for shift in shifts(old, new):
+        event = shifting_event(shift.bits_before, shift.bits_after, old, new)
+        assert event is not None, shift
+        for table, outcome in ((old, shift.before), (new, shift.after)):
+            answer = Classifier(table).classify(event).classification
+            assert (answer["kind"], answer["rule_id"]) == (outcome.kind, outcome.rule_id)
+            assert outcome.reason_from or answer["reason_code"] == outcome.reason
+
+
+def test_facts_that_exclude_each_other_have_no_event():
+    bits = sum(BY_NAME[name].bit for name in ("predicate_satisfied", "predicate_unsatisfied"))
+    assert shifting_event(bits, bits, DEFAULT, edited((FLOOR, 'floor = "0.5"'))) is None
+
+
+def test_what_no_threshold_turns_has_no_event():
+    floor = BY_NAME["confidence_below_floor"].bit
+    assert shifting_event(0, floor, DEFAULT, edited((FLOOR, 'floor = "0.5"'))) is None
+    assert shifting_event(floor, 0, DEFAULT, edited((FLOOR, 'floor = "0.5"'))) is not None
+
+
+def some_steps(rng: Random) -> list[dict[str, object]]:
+    """Steps on a coarse grid, so that many stand exactly at a threshold."""
+    grid = (None, 0.0, 0.2, 0.4, 0.5, 0.6, 0.8, 1.0)
+    return [
+        dict.fromkeys(Step.model_fields)
+        | {"action_key": rng.choice((None, "a", "a", "a")), "confidence_after": rng.choice(grid),
+           "advanced": rng.choice((None, False, False, False, True)),
+           "checks": {} if (check := rng.choice(grid)) is None else {"check": check}}
+        for _ in range(rng.randrange(9))
+    ]  # fmt: skip
+
+
+def test_a_threshold_drives_its_fact_alone_and_in_one_direction():
+    rng, turned = Random(5), set[tuple[str, bool]]()
+    for _ in range(3000):
+        event = random_event(rng) | {"steps": some_steps(rng)}
+        old, new = some_thresholds(rng), some_thresholds(rng)
+        before, after = (View(event, Thresholds(**each)).bits for each in (old, new))
+        allowed = 0
+        for name, (fact, greater_turns_on) in DRIVEN.items():
+            key = name.partition("_")[2]
+            change = Decimal(new[key]) - Decimal(old[key])
+            on = (change > 0) is greater_turns_on
+            if change and bool(after & fact.bit) is on:
+                allowed |= fact.bit
+            if (before ^ after) & fact.bit:
+                turned.add((name, change > 0))
+        assert (before ^ after) & ~allowed == 0
+    assert len(turned) == 2 * len(DRIVEN)
+
+
+CONFIDENCES = ("0", "0.2", "0.4", "0.5", "0.6", "0.8", "1")
+
+
+def some_thresholds(rng: Random) -> dict[str, Any]:
+    return {name: rng.choice(CONFIDENCES) for name in ("floor", "decline", "veto")} | {"repeats": rng.choice((2, 3, 4))}

@@ -53,7 +53,21 @@ def exits(store):
 def test_a_table_and_itself():
     done = run("table", "diff", "default", "default")
     assert done.status == 0
-    assert done.text == "From table default 1 to default 1: no run gets another exit\n\nNothing was edited but names\n"
+    assert done.text == "From table default 1 to default 1: no run gets another exit\n\nThe tables are identical\n"
+
+
+@pytest.mark.parametrize(
+    ("replaced", "said"),
+    [
+        (('id = "default"', 'id = "mine"'), "Nothing was edited but id or version"),
+        (("truncated or empty", "truncated  or empty"), "Nothing was edited but how it is written"),
+        (("# below it, confidence is low", "# so it is"), "The tables are identical"),
+    ],
+)
+def test_what_changes_nothing_is_told_apart(edited, replaced, said):
+    done = run("table", "diff", "default", edited(replaced))
+    assert done.status == 0
+    assert done.text.splitlines()[1:] == ["", said]
 
 
 def test_what_loosens_safety_ends_with_one(edited):
@@ -71,13 +85,68 @@ def test_what_loosens_safety_ends_with_one(edited):
     assert loosened[1]["differences"] == ["switch unverified_completion is completed instead of human_queue"]
 
 
+CATCHING = (
+    'id = "completion_verified"',
+    """id = "n"
+when = "predicate_satisfied and not no_progress"
+exit = "human_queue"
+queue = "judgement"
+
+[[rows]]
+id = "completion_verified"
+""",
+)
+REPEATS = ("repeats = 3", "repeats = 2")
+
+
 def test_a_lower_threshold_loosens_too(edited):
     status, found = diff("default", edited(FLOOR))
     assert status == 1
     assert found["regions"] == []
     assert found["thresholds"] == [
-        {"name": "confidence_floor", "before": "0.6", "after": "0.5", "direction": "loosens"}
-    ]
+        {"name": "confidence_floor", "before": "0.6", "after": "0.5", "fact": "confidence_below_floor",
+         "turned": "off", "directions": ["loosens", "moves"]}
+    ]  # fmt: skip
+    loosens, moves = found["shifts"]
+    assert (loosens["direction"], moves["direction"]) == ("loosens", "moves")
+    assert (loosens["before"]["kind"], loosens["after"]["kind"]) == ("human_queue", "partial")
+    assert loosens["thresholds"] == ["confidence_floor"]
+
+
+def test_a_threshold_loosens_or_tightens_by_what_the_rows_make_of_it(edited, tmp_path):
+    (tmp_path / "old").mkdir()
+    old, new = write(tmp_path / "old", CATCHING), edited(CATCHING, REPEATS)
+    status, found = diff(old, new, "--events", tmp_path / "witnesses")
+    assert status == 1
+    assert found["loosens"] is True
+    assert found["thresholds"][0]["directions"] == ["loosens", "tightens", "moves"]
+    for table, side in ((old, "before"), (new, "after")):
+        done = run("classify", "--no-store", "--format", "ndjson", tmp_path / "witnesses", "--table", table)
+        shown = [(line["kind"], line["reason_code"]) for line in done.lines]
+        assert shown == [(shift[side]["kind"], shift[side]["reason_code"]) for shift in found["shifts"]]
+    shown = run("table", "diff", old, new)
+    assert shown.status == 1
+    text = " ".join(shown.text.split())
+    assert "Loosens safety With progress_repeats 2, so that no_progress now holds: human_queue (n, queue" in text
+    assert "possible combinations of other facts, the smallest before: predicate_satisfied" in text
+    assert diff("default", edited(REPEATS))[0] == 0
+
+
+def test_an_event_of_a_region_has_its_facts_under_both_thresholds(edited, tmp_path):
+    """A row about low confidence changes, and the floor with it."""
+    mine = edited(
+        ('"confidence_below_floor" },', '"confidence_below_floor and omission" },'), ('floor = "0.6"', 'floor = "0"')
+    )
+    _, found = diff("default", mine, "--events", tmp_path / "witnesses")
+    regions = [each for each in found["regions"] if "confidence_below_floor" in each["smallest"]]
+    assert regions
+    tables = ((), "before"), (("--table", mine), "after")
+    for table, side in tables:
+        done = run("classify", "--no-store", "--format", "ndjson", tmp_path / "witnesses", *table)
+        shown = [(line["kind"], line["rule_id"], line["facts"]) for line in done.lines]
+        sides = [(each[side]["kind"], each[side]["rule_id"]) for each in (*found["regions"], *found["shifts"])]
+        assert [each[:2] for each in shown] == sides
+        assert [each[2] for each in shown][: len(found["regions"])] == [each["smallest"] for each in found["regions"]]
 
 
 def test_the_event_of_a_change_shows_it(edited, tmp_path):
@@ -173,14 +242,26 @@ def test_for_people(whole, edited):
     assert max(len(line) for line in done.text.splitlines() if "offramp" not in line) <= 80
 
 
-def test_a_table_that_is_not_proved_is_refused_as_the_new_one_alone(edited):
+@pytest.mark.parametrize("sides", [("mine", "default"), ("default", "mine")])
+def test_a_table_that_is_not_proved_is_refused_on_either_side_unless_told_otherwise(edited, sides):
     broken = edited(PROHIBITED)
-    refused = run("table", "diff", "default", broken)
-    assert refused.status == 2
+    tables = [broken if side == "mine" else side for side in sides]
+    refused = run("table", "diff", *tables)
+    assert (refused.status, refused.out) == (2, b"")
     assert "is not proved" in refused.err
-    status, found = diff(broken, "default")
+    assert "--unproven" in refused.err
+    status, found = diff(*tables, "--unproven")
     assert status == 0
-    assert {region["before"]["reason_code"] for region in found["regions"]} == {"table_violates_invariant"}
+    assert found["unproven"] == [("old", "new")[sides.index("mine")]]
+    side = ("before", "after")[sides.index("mine")]
+    assert {region[side]["reason_code"] for region in found["regions"]} == {"table_violates_invariant"}
+    letter = "AB"[sides.index("mine")]
+    assert f"\n{letter} is not proved. Where an" in run("table", "diff", *tables, "--unproven").text
+
+
+def test_proved_tables_are_not_said_to_be_unproven(edited):
+    assert diff("default", edited(SWITCH), "--unproven")[1]["unproven"] == []
+    assert "not proved" not in run("table", "diff", "default", edited(SWITCH), "--unproven").text
 
 
 def test_a_store_that_is_asked_for_must_be_there(tmp_path):
