@@ -22,7 +22,7 @@ from schemas.errors import MessageError
 from schemas.redaction import Redactor
 from schemas.unknown import Unknown, foreign_records, unknown_in
 from streams.cut import Failure, Limits
-from streams.files import STDIN, Chunk, Decoded, Source, chunks, decode_chunk
+from streams.files import Chunk, Decoded, Source, chunks, decode_chunk, place_of
 from streams.worker import TERMINAL_EVENT
 
 MOST_NAMES = 1000
@@ -115,7 +115,7 @@ class _Reader:
         raw = dict(_raw_records(chunk, self.limits))
         for decoded in decode_chunk(chunk, self.limits):
             self.findings.messages += decoded.span
-            place = _place(source, decoded)
+            place = place_of(source, decoded)
             try:
                 self._accept(decoded, raw.get(decoded.position), place)
             except MessageError as error:
@@ -174,11 +174,6 @@ class _Reader:
                 lack.moves[_ending(now), _ending(better)] += 1
                 best = min(best, better, key=lambda each: each.rank)
         return best
-
-
-def _place(source: Source, decoded: Decoded) -> str:
-    name = "standard input" if source.name == STDIN else source.name
-    return f"{name}, line {decoded.line}" if decoded.line else f"{name}, record {decoded.position + 1}"
 
 
 def _ending(given: Exit) -> Ending:

@@ -84,6 +84,12 @@ class Decoded(NamedTuple):
     span: int = 1
 
 
+def place_of(source: Source, decoded: Decoded) -> str:
+    """Where a record stood, for people: file, and line in a text, else number of the record, counted from 1."""
+    name = "standard input" if source.name == STDIN else source.name
+    return f"{name}, line {decoded.line}" if decoded.line else f"{name}, record {decoded.position + 1}"
+
+
 def open_source(location: str, spool: Path, stdin: BinaryIO) -> Source:
     """Identify a file by path, or ``-`` for ``stdin``. Raises OSError if it cannot be read.
 
