@@ -15,6 +15,7 @@ from offramp.config import Settings, read_text, redaction_key, resolve
 from offramp.errors import ConfigurationError, CouldNotCheckError
 from schemas.redaction import Redactor
 from sinks.lock import MARKER, is_in_use, note_in_use
+from sinks.migrations import load_migrations
 from sinks.store import Store, open_store
 from streams.clock import SystemClock
 
@@ -68,6 +69,19 @@ class Session:
                 raise CouldNotCheckError(_emptied(self.settings.store.path))
             self._bring_up_to_date(store)
             yield store
+
+    def pending_migrations(self, verb: str) -> list[str]:
+        """The migrations that the store lacks, by name; where there is no store, all. Changes nothing.
+
+        Raises CouldNotCheckError if it had tables and they are gone.
+        """
+        path = self.settings.store.path
+        if not (path / MARKER).exists():
+            return [migration.name for migration in load_migrations()]
+        with self._opened(verb) as store:
+            if store.is_new() and is_in_use(path):
+                raise CouldNotCheckError(_emptied(path))
+            return store.pending()
 
     def _bring_up_to_date(self, store: Store) -> None:
         store.migrate()
