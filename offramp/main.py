@@ -16,7 +16,7 @@ import typer
 
 from offramp import console, verbs
 from offramp.errors import COULD_NOT_CHECK, OK, USAGE, OfframpError
-from sinks.errors import StoreBusy, StoreError, StoreRejected
+from sinks.errors import StoreBusy, StoreError, StoreForbidden, StoreRejected
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -54,7 +54,7 @@ def main() -> None:
             app()
     except OfframpError as error:
         _end(str(error), error.status)
-    except StoreRejected as error:
+    except (StoreRejected, StoreForbidden) as error:
         _end(str(error), USAGE)
     except (StoreBusy, StoreError) as error:
         _end(str(error), COULD_NOT_CHECK)

@@ -1,11 +1,12 @@
-"""ClickHouse through clickhouse-connect: the one place that sees its client and its errors.
+"""ClickHouse through clickhouse-connect: what a store asks of an engine, the engine in the process, and every error.
 
 An engine has two handles on the same data. The writer inserts and migrates; the reader answers people's questions and
-runs under ``readonly = 1``, which it cannot leave.
+runs under ``readonly = 1``, which it cannot leave. The engine of a server is in :mod:`sinks.server`.
 """
 
 import re
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ import clickhouse_connect
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error, InterfaceError, OperationalError
 
-from sinks.errors import StoreDamaged, StoreRejected, StoreUnavailable
+from sinks.errors import StoreDamaged, StoreError, StoreForbidden, StoreRejected, StoreUnavailable
 
 _MB = 2**20
 
@@ -29,7 +30,7 @@ CACHE_LIMITS: Mapping[str, int] = {
     "query_condition_cache_size": _MB,
     "compiled_expression_cache_size": 16 * _MB,
 }
-_SESSION: Mapping[str, Any] = {
+SESSION: Mapping[str, Any] = {
     # Time literals in SQL mean UTC wherever the host is.
     "session_timezone": "UTC",
     # A NULL for a column that has none is an error of that row, never silently the type's default.
@@ -37,19 +38,42 @@ _SESSION: Mapping[str, Any] = {
     # A batch holds each identity once, so looking for copies in it before it is stored finds nothing.
     "optimize_on_insert": 0,
 }
-# Last, because nothing can be set after it.
-_READ_ONLY: Mapping[str, Any] = {
-    **_SESSION,
-    "max_memory_usage": 1024 * _MB,
+ANSWERS: Mapping[str, Any] = {
     # JSON has no number for nan and inf; null would say that there is none at all.
     "output_format_json_quote_denormals": 1,
+}
+# Readonly comes last, because nothing can be set after it.
+_READ_ONLY: Mapping[str, Any] = {
+    **SESSION,
+    "max_memory_usage": 1024 * _MB,
+    **ANSWERS,
     "readonly": 1,
 }
 
+KEYS = "tenant String, id String"
+"""Structure of the table that a lookup reads."""
+
 # Codes of the engine that say "not now": memory, disk, too many parts or queries, network, coordination.
-OUTAGE_CODES = frozenset({3, 74, 75, 76, 159, 198, 202, 209, 210, 225, 236, 241, 242, 243, 252, 279, 319, 425, 999})
+OUTAGE_CODES = frozenset(
+    {3, 74, 75, 76, 159, 198, 202, 203, 209, 210, 225, 236, 241, 242, 243, 252, 279, 285, 286, 289, 319, 364, 373, 394,
+     425, 439, 722, 735, 745, 999}
+)  # fmt: skip
 # Codes that say that a file of the store is gone, cut off or changed, where they come up while one is read.
 DAMAGE_CODES = frozenset({32, 33, 40, 107, 117, 131, 226, 228, 246, 271, 432})
+# Codes that say who asks, or what for, is not let in: user, password, privilege, read-only, a setting's constraint.
+FORBIDDEN_CODES = frozenset({192, 193, 194, 195, 452, 492, 497, 511, 516})
+# Codes that say, where something is inserted, that the table or a column of it is not there.
+NO_TABLE_CODES = frozenset({10, 16, 60, 81, 218})
+_REMEDY: Mapping[int, str] = {
+    0: "check store.user and store.password",
+    452: "the user's settings profile forbids what this program needs; see `offramp doctor`",
+    497: "grant it, or use the user that has it; see `offramp doctor`",
+}
+_FORBIDDEN_STATUSES = frozenset({401, 403})
+# Asked too much, or too long: answers of what stands before the server.
+_BUSY_STATUSES = frozenset({408, 425, 429})
+_STATUS = re.compile(r"HTTP driver received HTTP status (\d{3})")
+_FROM_SERVER = re.compile(r"^Received ClickHouse exception, code: \d+, server response: ")
 _WHILE_READING = re.compile(r"while reading (?:or decompressing|from part|column)", re.IGNORECASE)
 _TABLE = re.compile(r"\bin table (?:\w+\.)?(\w+)")
 _MESSAGE_LIMIT = 600
@@ -58,24 +82,53 @@ _MESSAGE_LIMIT = 600
 PURGE_AFTER_BYTES = 64 * _MB
 
 
-class Engine:
-    """The two handles. Every method raises StoreRejected for a bad statement or row, StoreUnavailable for an outage,
-    StoreDamaged for what can no longer be read."""
+class Engine(ABC):
+    """Where a store's tables are. Every method raises StoreRejected for a bad statement or row, StoreUnavailable for an
+    outage, StoreForbidden for missing rights, StoreDamaged for what can no longer be read."""
+
+    @abstractmethod
+    def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
+        """Run a statement that returns nothing."""
+
+    @abstractmethod
+    def insert(self, table: str, columns: list[str], stream: bytes) -> None:
+        """Insert an Arrow IPC stream: all rows or none, seen by readers when this returns."""
+
+    @abstractmethod
+    def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> bytes:
+        """Answer of the store's own SELECT as an Arrow IPC stream."""
+
+    @abstractmethod
+    def lookup(self, keys: bytes, sql: str, parameters: Mapping[str, Any] | None = None) -> bytes:
+        """Answer of the store's own SELECT that reads ``keys``, an Arrow IPC stream, as the table ``probe`` (tenant,
+        id)."""
+
+    @abstractmethod
+    def ask(self, sql: str, fmt: str | None, parameters: Mapping[str, Any] | None = None) -> bytes:
+        """Answer of anybody's SELECT in the engine's format ``fmt`` (None: none is asked for), unable to write."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release both handles, and with them an embedded engine's hold on the directory."""
+
+
+class EmbeddedEngine(Engine):
+    """The engine in this process."""
 
     def __init__(self, connect: Callable[[Mapping[str, Any]], Client], purge_after_bytes: int | None) -> None:
         """``purge_after_bytes``: how much may be inserted before memory is given back; None leaves it to the engine."""
-        self._writer = connect(_SESSION)
+        self._writer = connect(SESSION)
         self._reader = connect(_READ_ONLY)
         self._purge_after_bytes, self._unpurged = purge_after_bytes, 0
 
     def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
-        """Run a statement that returns nothing."""
+        """By the writing handle."""
         with mapped_errors():
             self._writer.command(sql, parameters=dict(parameters or {}))
 
     def insert(self, table: str, columns: list[str], stream: bytes) -> None:
-        """Insert an Arrow IPC stream: all rows or none."""
-        with mapped_errors():
+        """As a stream that the engine reads as it is."""
+        with inserting(table):
             self._writer.raw_insert(table, column_names=columns, insert_block=stream, fmt="ArrowStream")
         self._unpurged += len(stream)
         if self._purge_after_bytes is not None and self._unpurged >= self._purge_after_bytes:
@@ -83,24 +136,32 @@ class Engine:
             self._unpurged = 0
 
     def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> bytes:
-        """Answer of the store's own SELECT as an Arrow IPC stream."""
+        """By the writing handle, which sees what it has just written."""
         return _interruptibly(
             lambda: self._writer.raw_query(sql, parameters=dict(parameters or {}), fmt="ArrowStream"), self._reader
         )
 
+    def lookup(self, keys: bytes, sql: str, parameters: Mapping[str, Any] | None = None) -> bytes:
+        """By way of a temporary table."""
+        # A temporary table, because 25,000 ids as text of the statement cost more to parse than to look up.
+        self.command(f"CREATE TEMPORARY TABLE IF NOT EXISTS probe ({KEYS})")
+        self.command("TRUNCATE TABLE probe")
+        self.insert("probe", ["tenant", "id"], keys)
+        return self.fetch(sql, parameters)
+
     def ask(self, sql: str, fmt: str | None, parameters: Mapping[str, Any] | None = None) -> bytes:
-        """Answer of anybody's SELECT in the engine's format ``fmt`` (None: none is asked for), unable to write."""
+        """By the handle that cannot write."""
         return _interruptibly(
             lambda: self._reader.raw_query(sql, parameters=dict(parameters or {}), fmt=fmt), self._writer
         )
 
     def close(self) -> None:
-        """Release both handles, and with them the engine's hold on the directory."""
+        """Release both handles."""
         self._reader.close()
         self._writer.close()
 
 
-def open_embedded(directory: Path) -> Engine:
+def open_embedded(directory: Path) -> EmbeddedEngine:
     """The engine in this process, on ``directory``. One directory per process at a time, one process per directory.
 
     Raises StoreDamaged if it does not start there.
@@ -120,7 +181,7 @@ def open_embedded(directory: Path) -> Engine:
             # The engine itself has written to stderr what it stumbled over.
             raise StoreDamaged(f"the engine does not start on {directory}; restore what it names") from error
 
-    return Engine(connect, PURGE_AFTER_BYTES)
+    return EmbeddedEngine(connect, PURGE_AFTER_BYTES)
 
 
 def _interruptibly(read: Callable[[], bytes], bystander: Client) -> bytes:
@@ -147,6 +208,21 @@ def _settle(answer: "Future[bytes]", read: Callable[[], bytes]) -> None:
 
 
 @contextmanager
+def inserting(table: str) -> Iterator[None]:
+    """As :func:`mapped_errors`, around an insert into ``table``: that the table itself is not as it should be is then
+    no fault of a row."""
+    try:
+        with mapped_errors():
+            yield
+    except StoreRejected as error:
+        if _code(error.__cause__) in NO_TABLE_CODES:
+            raise StoreDamaged(
+                f"table {table} is not as this program made it: {error}; migrate or restore it"
+            ) from error
+        raise
+
+
+@contextmanager
 def mapped_errors() -> Iterator[None]:
     """Turn whatever the client raises into the package's own errors."""
     try:
@@ -159,12 +235,34 @@ def mapped_errors() -> Iterator[None]:
         raise StoreUnavailable(f"the store cannot be reached: {error}") from error
 
 
-def _translated(error: ClickHouseError) -> StoreRejected | StoreUnavailable | StoreDamaged:
-    message = str(error).replace("DB::Exception: ", "").removeprefix("Code: ")
-    if isinstance(error, Error) and error.code in DAMAGE_CODES and _WHILE_READING.search(message):
+def _translated(error: ClickHouseError) -> StoreError:
+    code, message = _code(error), _message(error)
+    if code in DAMAGE_CODES and _WHILE_READING.search(message):
         return StoreDamaged(_damage(message))
-    kind = StoreUnavailable if _is_outage(error) else StoreRejected
+    if code in FORBIDDEN_CODES or (code is None and _status(message) in _FORBIDDEN_STATUSES):
+        return StoreForbidden(f"{message[:_MESSAGE_LIMIT]}; {_REMEDY.get(code or 0, _REMEDY[0])}")
+    kind = StoreUnavailable if _is_outage(error, code, message) else StoreRejected
     return kind(message[:_MESSAGE_LIMIT])
+
+
+def _code(error: BaseException | None) -> int | None:
+    """The engine's own number for what went wrong, None if it did not come as far as the engine."""
+    return error.code if isinstance(error, Error) else None
+
+
+def _message(error: ClickHouseError) -> str:
+    """What went wrong in the engine's words, or in those of the connection; the same from a server as embedded."""
+    if isinstance(error, OperationalError) and error.__cause__ is not None:
+        # What tried more than once holds what went wrong as its reason.
+        return f"the store cannot be reached: {getattr(error.__cause__, 'reason', None) or error.__cause__}"
+    text = _FROM_SERVER.sub("", str(error))
+    return text.replace("DB::Exception: ", "").removeprefix("Code: ")
+
+
+def _status(message: str) -> int:
+    """The HTTP status of an answer that the engine did not give: 0 if the engine gave it, or it was none."""
+    found = _STATUS.match(message)
+    return int(found[1]) if found else 0
 
 
 def _damage(message: str) -> str:
@@ -173,8 +271,8 @@ def _damage(message: str) -> str:
     return f"{where} is damaged: {reason}; restore the store, or classify its files again into a new one"
 
 
-def _is_outage(error: ClickHouseError) -> bool:
-    code = error.code if isinstance(error, Error) else None
+def _is_outage(error: ClickHouseError, code: int | None, message: str) -> bool:
     if code is None:
-        return isinstance(error, (OperationalError, InterfaceError))
+        status = _status(message)
+        return isinstance(error, (OperationalError, InterfaceError)) or status >= 500 or status in _BUSY_STATUSES
     return code in OUTAGE_CODES

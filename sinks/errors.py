@@ -5,6 +5,7 @@
     StoreError
     ├── StoreBusy          another process owns the store: wait, then say who holds it
     ├── StoreUnavailable   an outage: retry with backoff, nothing is wrong with the data
+    ├── StoreForbidden     user, password or rights do not allow it: stop, have them corrected
     ├── StoreDamaged       what was stored is lost or unreadable: stop, restore it
     └── StoreRejected      the row, the statement or the store itself is bad: retrying cannot help
 
@@ -29,6 +30,10 @@ class StoreBusy(StoreError):  # noqa: N818 -- a state that is waited for, named 
 
 class StoreUnavailable(StoreError):  # noqa: N818 -- reads as the state that is retried
     """The engine cannot answer now: out of memory or disk, unreachable, overloaded. Retry with backoff."""
+
+
+class StoreForbidden(StoreError):  # noqa: N818 -- a verdict on who asks, named as one
+    """Whoever asks is not let in, or not to that. Nothing is wrong with the data, and waiting does not help."""
 
 
 class StoreDamaged(StoreError):  # noqa: N818 -- a state, named as one

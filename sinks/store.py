@@ -26,6 +26,17 @@ Key = tuple[str, str]
 """Identity of a record: tenant, and event id or record id."""
 
 _HASH_SPACE = 2**64
+_MIGRATIONS_TABLE = """
+    CREATE TABLE IF NOT EXISTS schema_migrations $on_cluster
+    (
+        name String COMMENT 'file of the migration',
+        digest String COMMENT 'sha256 of its text',
+        applied_at DateTime64(6, 'UTC') COMMENT 'when it was applied'
+    )
+    ENGINE = $replacing(applied_at)
+    ORDER BY name
+    COMMENT 'Migrations that were applied to this store'
+"""
 _RECORD_MIGRATION = (
     "INSERT INTO schema_migrations SELECT {name:String}, {digest:String}, fromUnixTimestamp64Micro({at:Int64})"
 )
@@ -145,7 +156,9 @@ class Store:
         Raises StoreRejected if the store was made by a newer program or another edition of it, StoreDamaged if tables
         are gone that it had.
         """
-        self._engine.command(_migrations_table(self._layout))
+        if "schema_migrations" not in self._tables():
+            for statement in self._layout.rendered(_MIGRATIONS_TABLE):
+                self._engine.command(statement)
         applied, migrations = self._applied(), load_migrations()
         _check_history(applied, {migration.name: migration.digest for migration in migrations})
         _check_tables([migration for migration in migrations if migration.name in applied], self._tables())
@@ -153,6 +166,11 @@ class Store:
         for migration in pending:
             self._apply(migration)
         return [migration.name for migration in pending]
+
+    def pending(self) -> list[str]:
+        """Names of the migrations that :meth:`migrate` would apply, in order. Changes nothing."""
+        applied = {} if self.is_new() else self._applied()
+        return [migration.name for migration in load_migrations() if migration.name not in applied]
 
     def is_new(self) -> bool:
         """Whether nothing says that this store was ever migrated."""
@@ -226,11 +244,7 @@ class Store:
     def _probe(self, keys: Sequence[Key], sql: str, parameters: Mapping[str, Any] | None = None) -> Iterable[Any]:
         if not keys:
             return ()
-        # A temporary table, because 25,000 ids as text of the statement cost more to parse than to look up.
-        self._engine.command("CREATE TEMPORARY TABLE IF NOT EXISTS probe (tenant String, id String)")
-        self._engine.command("TRUNCATE TABLE probe")
-        self._engine.insert("probe", ["tenant", "id"], encode_keys(keys))
-        return read_columns(self._engine.fetch(sql, parameters))
+        return read_columns(self._engine.lookup(encode_keys(keys), sql, parameters))
 
     # Reading
 
@@ -324,20 +338,6 @@ def _standing(has_current: bool, current: Any, has_mine: bool, mine: Any) -> Sta
 def _exit(pair: Mapping[str, str]) -> tuple[str, str]:
     kind, reason = pair.values()
     return kind, reason
-
-
-def _migrations_table(layout: Layout) -> str:
-    return f"""
-    CREATE TABLE IF NOT EXISTS schema_migrations {layout.on_cluster}
-    (
-        name String COMMENT 'file of the migration',
-        digest String COMMENT 'sha256 of its text',
-        applied_at DateTime64(6, 'UTC') COMMENT 'when it was applied'
-    )
-    ENGINE = {layout.replacing}(applied_at)
-    ORDER BY name
-    COMMENT 'Migrations that were applied to this store'
-    """
 
 
 def _check_history(applied: Mapping[str, str], known: Mapping[str, str]) -> None:

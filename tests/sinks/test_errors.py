@@ -3,8 +3,15 @@ import pickle
 import pytest
 from clickhouse_connect.driver import exceptions
 
-from sinks.engine import DAMAGE_CODES, OUTAGE_CODES, mapped_errors
-from sinks.errors import StoreBusy, StoreDamaged, StoreError, StoreRejected, StoreUnavailable
+from sinks.engine import DAMAGE_CODES, FORBIDDEN_CODES, NO_TABLE_CODES, OUTAGE_CODES, inserting, mapped_errors
+from sinks.errors import (
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreForbidden,
+    StoreRejected,
+    StoreUnavailable,
+)
 
 CLIENT_ERRORS = {
     "InterfaceError": StoreUnavailable,
@@ -44,6 +51,42 @@ def test_an_error_without_a_code_goes_by_its_class(name):
 def test_an_outage_is_told_by_its_code_whatever_the_class(code):
     with pytest.raises(StoreUnavailable), mapped_errors():
         raise exceptions.DatabaseError("words", code=code)
+
+
+@pytest.mark.parametrize("code", sorted(FORBIDDEN_CODES))
+def test_who_is_not_let_in_is_told_apart_from_bad_rows(code):
+    with pytest.raises(StoreForbidden, match=r"^words; \w+"), mapped_errors():
+        raise exceptions.DatabaseError("words", code=code)
+
+
+@pytest.mark.parametrize("code", sorted(NO_TABLE_CODES))
+def test_a_missing_table_is_no_fault_of_the_rows(code):
+    with pytest.raises(StoreDamaged, match=r"^table t is not as this program made it: words"), inserting("t"):
+        raise exceptions.DatabaseError("words", code=code)
+    with pytest.raises(StoreRejected, match=r"^words$"), mapped_errors():
+        raise exceptions.DatabaseError("words", code=code)
+
+
+@pytest.mark.parametrize(("status", "kind"), [
+    (401, StoreForbidden), (403, StoreForbidden), (404, StoreRejected), (408, StoreUnavailable),
+    (429, StoreUnavailable), (499, StoreRejected), (500, StoreUnavailable), (502, StoreUnavailable),
+])  # fmt: skip
+def test_an_answer_that_the_engine_did_not_give_goes_by_its_status(status, kind):
+    with pytest.raises(kind), mapped_errors():
+        raise exceptions.DatabaseError(f"HTTP driver received HTTP status {status}")
+
+
+def test_a_server_says_it_in_the_words_of_the_engine():
+    words = "Received ClickHouse exception, code: 27, server response: Code: 27. DB::Exception: wrong value"
+    with pytest.raises(StoreRejected, match=r"^27\. wrong value$"), mapped_errors():
+        raise exceptions.DatabaseError(words, code=27)
+
+
+def test_a_broken_connection_says_what_broke_it():
+    error = exceptions.OperationalError("Error executing HTTP request")
+    error.__cause__ = ConnectionResetError("reset by peer")
+    with pytest.raises(StoreUnavailable, match=r"^the store cannot be reached: reset by peer$"), mapped_errors():
+        raise error
 
 
 @pytest.mark.parametrize("code", sorted(DAMAGE_CODES))

@@ -1,7 +1,10 @@
+import hashlib
+import re
+
 import pytest
 
 from sinks.errors import StoreRejected
-from sinks.migrations import EMBEDDED, Layout, Migration, load_migrations
+from sinks.migrations import EMBEDDED, SERVER, Layout, Migration, load_migrations
 from sinks.store import _check_history
 
 
@@ -10,14 +13,101 @@ def test_statements_end_at_a_semicolon_that_ends_a_line():
     assert migration.statements(EMBEDDED) == ["SELECT 'a;b'", "-- c; d\nSELECT 2"]
 
 
-def test_a_deployment_fills_in_engine_cluster_and_retention():
-    layout = Layout("ReplicatedReplacingMergeTree", "ON CLUSTER main", None, {"occurred_at": 400})
-    (events,) = [m for m in load_migrations() if m.name == "0001_events.sql"]
-    table = events.statements(layout)[0]
-    assert "ON CLUSTER main" in table
-    assert "ReplicatedReplacingMergeTree(ingested_at)" in table
-    assert "TTL occurred_at + INTERVAL 400 DAY DELETE" in table
-    assert "max_bytes_to_merge" not in table
+# What the embedded store's tables were made by. A store that exists keeps them, so a new one must get the same.
+EMBEDDED_DDL = {
+    "0001_events.sql": "0ccd2326e5e7bc2a9011c5ab1334a4531ddbe88955a4a0cc3cbb3e66d1775bdb",
+    "0002_classifications.sql": "c37b21ac3ac1b34369bf88f6277f369ca30a9e76fd79eb7c76898ed99758dec0",
+    "0003_companions.sql": "f0e553196e493cd4c8635f8adcc0135833269d9b804d29e0f33fedac3c9c1322",
+    "0004_ledger.sql": "293a71d81b28fc765e308998d84dd267475c64fef3a2ee82ddc03cea38eded38",
+    "0005_views.sql": "f8c8353b4c02b3ce66e7efdd84d68607cea1f09c678b16690d88d7207d22e218",
+}
+RETENTION = {"occurred_at": 400, "recorded_at": 30, "ingested_at": 90}
+LAYOUTS = {
+    "embedded": EMBEDDED,
+    "server": SERVER,
+    "aged": Layout(retention_days=RETENTION, token_window=10, merge_limit_bytes=2**20),
+    "replicated": Layout(replicated=True, retention_days=RETENTION),
+    "on a cluster": Layout(cluster="main", replicated=True),
+    "sharded": Layout(cluster="my-cluster.eu", replicated=True, sharded=True, retention_days=RETENTION),
+    "sharded without replicas": Layout(cluster="main", sharded=True, token_window=10),
+}
+
+
+def statements(layout):
+    return [statement for migration in load_migrations() for statement in migration.statements(layout)]
+
+
+@pytest.mark.parametrize("name", EMBEDDED_DDL)
+def test_an_embedded_store_gets_the_tables_it_always_got(name):
+    (migration,) = [migration for migration in load_migrations() if migration.name == name]
+    text = "\n".join(migration.statements(EMBEDDED))
+    assert hashlib.sha256(text.encode()).hexdigest() == EMBEDDED_DDL[name]
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_the_engine_parses_every_statement_of_every_layout(store, name):
+    for statement in statements(LAYOUTS[name]):
+        told = store._engine.ask(f"EXPLAIN AST {statement}", None).decode()
+        assert told.startswith(("CreateQuery", "AlterQuery")), statement
+
+
+def test_replicas_have_a_path_for_each_shard_and_one_where_every_shard_joins():
+    layout = LAYOUTS["sharded"]
+    engines = {name: found for text in statements(layout) for name, found in _engines(text)}
+    path = "ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/{table}', '{replica}', ingested_at)"
+    assert engines["terminal_events_shard"] == path
+    assert engines["active_tables"] == (
+        "ReplicatedReplacingMergeTree('/clickhouse/tables/{database}/{table}', '{shard}-{replica}', activated_at)"
+    )
+    assert "active_tables_shard" not in engines
+
+
+@pytest.mark.parametrize(("table", "key"), [
+    ("terminal_events", "cityHash64(tenant, event_id)"),
+    ("exit_classifications", "cityHash64(tenant, event_id)"),
+    ("enrichments", "cityHash64(tenant, record_id)"),
+    ("ingest_ledger", "cityHash64(source, partition, offset)"),
+    ("conflicting_events", "cityHash64(record_type, tenant, event_id, content_digest)"),
+])  # fmt: skip
+def test_copies_of_a_row_meet_on_one_shard(table, key):
+    engines = {name: found for text in statements(LAYOUTS["sharded"]) for name, found in _engines(text)}
+    assert engines[table] == f"Distributed('my-cluster.eu', currentDatabase(), '{table}_shard', {key})"
+
+
+def _engines(text):
+    name = re.match(r"(?:--.*\n|\s)*CREATE TABLE IF NOT EXISTS (\w+)", text)
+    return [(name[1], re.search(r"^ENGINE = (.*)$", text, re.MULTILINE)[1])] if name else []
+
+
+@pytest.mark.parametrize("name", ["on a cluster", "sharded", "sharded without replicas"])
+def test_every_statement_runs_on_the_whole_cluster(name):
+    layout = LAYOUTS[name]
+    assert [text for text in statements(layout) if f"ON CLUSTER '{layout.cluster}'" not in text] == []
+
+
+def test_a_server_without_replicas_remembers_tokens_on_every_table():
+    tables = [text for text in statements(SERVER) if "CREATE TABLE" in text]
+    assert [text for text in tables if "non_replicated_deduplication_window = 1000" not in text] == []
+    assert [text for text in statements(LAYOUTS["replicated"]) if "deduplication_window" in text] == []
+
+
+def test_a_changed_table_is_changed_on_its_shards_too():
+    migration = Migration("0009_x.sql", "-- why\nALTER TABLE dead_letters $on_cluster ADD COLUMN x String;\n")
+    assert migration.statements(EMBEDDED) == ["-- why\nALTER TABLE dead_letters  ADD COLUMN x String"]
+    assert migration.statements(LAYOUTS["sharded"]) == [
+        f"-- why\nALTER TABLE {name} ON CLUSTER 'my-cluster.eu' ADD COLUMN x String"
+        for name in ("dead_letters_shard", "dead_letters")
+    ]
+
+
+def test_shards_need_a_cluster():
+    with pytest.raises(ValueError, match="name it"):
+        Layout(sharded=True)
+
+
+def test_the_name_of_a_cluster_is_no_sql():
+    with pytest.raises(ValueError, match="no name of a cluster"):
+        Layout(cluster="x' AS SELECT")
 
 
 def test_nothing_expires_by_default():
@@ -25,7 +115,7 @@ def test_nothing_expires_by_default():
 
 
 def test_the_engine_accepts_retention_on_every_table_of_rows(store, rows_of):
-    layout = Layout("ReplacingMergeTree", "", 2**20, {"occurred_at": 400, "recorded_at": 30, "ingested_at": 90})
+    layout = LAYOUTS["aged"]
     for migration in load_migrations():
         for statement in migration.statements(layout):
             if "CREATE VIEW" not in statement:
