@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from classifier.fact import Event
 from schemas.errors import MessageError
 from schemas.json_form import canonical
+from schemas.types import AS_TEXT
 
 _Kind = Literal["completed", "refusal", "fallback", "partial", "human_queue"]
 _Text = Annotated[str, Field(min_length=1)]
@@ -53,9 +55,16 @@ class LabelledEvent(_Part):
         """What it is called; empty if it has no name."""
         return self.id or "-".join(filter(None, (self.case, self.variant)))
 
+    def agrees_with(self, other: "LabelledEvent") -> bool:
+        """Whether both ask for the same, or one of them for nothing."""
+        if self.expect is None or other.expect is None:
+            return True
+        return self.expect == other.expect and set(self.prohibited or ()) == set(other.prohibited or ())
+
 
 class Mismatch(_Part):
-    """One thing that was answered otherwise."""
+    """One thing that was answered otherwise: a part of the answer, ``prohibited`` for an exit that the label rules out,
+    ``ruled_out`` for exits that the facts leave open though the label does not."""
 
     what: str
     expected: Any
@@ -64,6 +73,10 @@ class Mismatch(_Part):
     @property
     def text(self) -> str:
         """The mismatch as a sentence."""
+        if self.what == "prohibited":
+            return f"the exit {self.actual} is prohibited by the label; it prohibits {_said(self.expected)}"
+        if self.what == "ruled_out":
+            return f"the label prohibits {_said(self.expected)}; the facts rule out {_said(self.actual)}"
         return f"{self.what}: expected {_said(self.expected)}, got {_said(self.actual)}"
 
 
@@ -71,10 +84,9 @@ def read(raw: Any, name: str = "") -> tuple[LabelledEvent, Event]:
     """A labelled event and its event in memory form; ``name`` for one that has none. Raises LabelError."""
     try:
         labelled = LabelledEvent.model_validate(raw)
-        event = canonical(labelled.event)
+        event = canonical(labelled.event, context=AS_TEXT)
     except ValidationError as error:
-        first = error.errors(include_input=False)[0]
-        raise LabelError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise LabelError(_sentence(error.errors(include_input=False)[0])) from None
     except MessageError as error:
         raise LabelError(f"event: {error}") from None
     if event["type"] != "terminal_event":
@@ -84,6 +96,25 @@ def read(raw: Any, name: str = "") -> tuple[LabelledEvent, Event]:
     if not labelled.name and not name:
         raise LabelError("id: missing; so that a failing case can be named")
     return labelled.model_copy(update={"id": labelled.name or name}), event
+
+
+def _sentence(problem: ErrorDetails) -> str:
+    place = ".".join(map(str, problem["loc"])) or "a labelled event"
+    return f"{place}: {_WORDS.get(problem['type'], problem['msg']).format(**problem.get('ctx', {}))}"
+
+
+_WORDS = {
+    "missing": "missing",
+    "extra_forbidden": "nothing of that name may stand here",
+    "model_type": "must be a JSON object",
+    "dict_type": "must be a JSON object",
+    "list_type": "must be a list",
+    "string_type": "must be text",
+    "string_too_short": "must not be empty",
+    "bool_type": "must be true or false",
+    "literal_error": "must be {expected}",
+}
+"""What pydantic's kinds of problems mean to whoever labels events."""
 
 
 def mismatches(labelled: LabelledEvent, classification: Mapping[str, Any]) -> Iterator[Mismatch]:
@@ -98,8 +129,15 @@ def mismatches(labelled: LabelledEvent, classification: Mapping[str, Any]) -> It
     owed = sorted({owed["action"] for owed in actual["obligations"]})
     if not set(expect.obligations) <= set(owed):
         yield Mismatch(what="obligations", expected=expect.obligations, actual=owed)
-    if not set(labelled.prohibited or ()) <= set(actual["prohibited"]):
-        yield Mismatch(what="prohibited", expected=labelled.prohibited, actual=actual["prohibited"])
+    yield from _of_prohibited(labelled.prohibited or [], actual)
+
+
+def _of_prohibited(never: list[_Kind], actual: Mapping[str, Any]) -> Iterator[Mismatch]:
+    kind, ruled_out = actual["kind"], actual["prohibited"]
+    if kind in never:
+        yield Mismatch(what="prohibited", expected=never, actual=kind)
+    if not set(never) <= {kind, *ruled_out}:
+        yield Mismatch(what="ruled_out", expected=never, actual=ruled_out)
 
 
 def _said(value: Any) -> str:

@@ -1,12 +1,15 @@
 """Labelled events against a table: which get their exit, and which rows and conditions of the table they exercise."""
 
+import codecs
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from pydantic_core import from_json
 
 from classifier.decide import Classifier
 from classifier.diagram import TooComplexError
@@ -17,7 +20,6 @@ from classifier.mcdc import Coverage, Missing, Pair, measure
 from classifier.synthesis import event_for
 from classifier.table import Table
 from offramp import console
-from offramp.config import read_text
 from offramp.errors import CheckFailedError, ConfigurationError
 from offramp.page import Page
 from offramp.session import Session
@@ -52,11 +54,13 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class Findings:
-    """What the tests of a table say, and what they exercise of it. Only labelled events count for that."""
+    """What the tests of a table say, and what they exercise of it. Only labelled events count for that. ``remarks`` are
+    sentences about what is odd and harms nothing."""
 
     table: Table
     tested: list[Tested]
     faults: list[Fault]
+    remarks: list[str]
     coverage: Coverage
 
     @property
@@ -73,18 +77,30 @@ class Findings:
 def run(session: Session, place: Path) -> Findings:
     """Run the labelled events of a file, or of all files below a directory.
 
-    Raises ConfigurationError for what cannot be read, CheckFailedError for a table too entangled to measure.
+    Raises ConfigurationError for what cannot be read or has no event, CheckFailedError for a table too entangled to
+    measure.
     """
     table, unproven = session.chosen
     runner = _Runner(session, Classifier(table, unproven=unproven))
-    for file in _files(place):
-        for where, name, raw in _records(file):
-            runner.take(where, name, raw)
+    files = _files(place)
+    empty = runner.run(files)
+    if empty == files:
+        raise ConfigurationError(f"{place}: no labelled event in it, so nothing can be tested")
     try:
         coverage = measure(table, [tested.bits for tested in runner.tested if tested.labelled.expect])
     except TooComplexError as error:
         raise CheckFailedError(f"what the cases exercise cannot be told: {error}") from None
-    return Findings(table, runner.tested, runner.faults, coverage)
+    faults, remarks = [*runner.faults, *_contradictions(runner.tested)], [*_remarks(empty, runner.tested)]
+    return Findings(table, runner.tested, faults, remarks, coverage)
+
+
+class _Record(NamedTuple):
+    """What should be a labelled event: where it stands, what it is called there, and its content. That is text to be
+    parsed where it is bytes."""
+
+    place: str
+    name: str
+    content: Any
 
 
 class _Runner:
@@ -95,14 +111,23 @@ class _Runner:
         self.tested: list[Tested] = []
         self.faults: list[Fault] = []
 
-    def take(self, where: str, name: str, raw: Any) -> None:
+    def run(self, files: list[Path]) -> list[Path]:
+        """Test the records of each file; the files without any."""
+        empty = []
+        for file in files:
+            records = list(_records(file))
+            for record in records:
+                self._take(record)
+            if not records:
+                empty.append(file)
+        return empty
+
+    def _take(self, record: _Record) -> None:
         try:
-            labelled, event = read(json.loads(raw) if isinstance(raw, str) else raw, name)
-            self._test(where, labelled, event)
+            labelled, event = read(_parsed(record.content), record.name)
+            self._test(record.place, labelled, event)
         except (LabelError, MessageError) as error:
-            self.faults.append(Fault(where, str(error)))
-        except (ValueError, RecursionError) as error:
-            self.faults.append(Fault(where, f"no valid JSON: {error}"))
+            self.faults.append(Fault(record.place, str(error)))
 
     def _test(self, where: str, labelled: LabelledEvent, event: Event) -> None:
         """Answer as classify does, of the redacted event."""
@@ -111,36 +136,95 @@ class _Runner:
         self.tested.append(Tested(where, labelled, decided.classification, decided.fact_bits, wrong))
 
 
+def _parsed(content: Any) -> Any:
+    """The value of JSON text. Raises LabelError."""
+    try:
+        return from_json(content, allow_inf_nan=False) if isinstance(content, bytes) else content
+    except ValueError as error:
+        raise LabelError(f"no valid JSON: {error}") from None
+
+
+_SUFFIXES = {".jsonl", ".ndjson", ".json"}
+
+
 def _files(place: Path) -> list[Path]:
     if not place.is_dir():
         return [place]
-    found = sorted(path for path in place.rglob("*") if path.suffix in {".jsonl", ".json"})
+    found = sorted(path for path in place.rglob("*") if path.suffix in _SUFFIXES and path.is_file())
     if not found:
-        raise ConfigurationError(f"{place}: no file of labelled events, .jsonl or .json, in it")
+        raise ConfigurationError(f"{place}: no file of labelled events, .jsonl, .ndjson or .json, in it")
     return found
 
 
-def _records(file: Path) -> Iterator[tuple[str, str, Any]]:
-    """Place, name and content of what should be labelled events: a line each, or a JSON object of variants by name."""
-    text = read_text(file)
-    if file.suffix == ".json":
-        yield from _variants(file, text)
-        return
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            yield f"{file}, line {number}", "", line
-
-
-def _variants(file: Path, text: str) -> Iterator[tuple[str, str, Any]]:
+def _records(file: Path) -> Iterator[_Record]:
+    """What should be labelled events: a line each, or a JSON object of variants by name."""
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict) or "event" in content:
-        yield str(file), file.stem, text
+        content = file.read_bytes().removeprefix(codecs.BOM_UTF8)
+    except OSError as error:
+        raise ConfigurationError(f"{file}: {error.strerror}") from None
+    if file.suffix == ".json":
+        yield from _variants(file, content)
         return
-    for variant, raw in content.items():
-        yield f"{file}, {variant}", f"{file.stem}-{variant}", raw
+    # By bytes, so that a line that is no UTF-8 costs itself alone, and no other character ends a line.
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if line.strip():
+            yield _Record(f"{file}, line {number}", "", line)
+
+
+def _variants(file: Path, content: bytes) -> Iterator[_Record]:
+    pairs = _pairs(content)
+    if pairs is None or LabelledEvent.model_fields.keys() & dict(pairs):
+        yield _Record(str(file), file.stem, content)
+        return
+    for variant, raw in pairs:
+        yield _Record(f"{file}, {variant}", f"{file.stem}-{variant}", raw)
+
+
+def _pairs(content: bytes) -> list[tuple[str, Any]] | None:
+    """Names and values of a JSON object, also where a name stands twice; None for any other text."""
+    found: list[list[tuple[str, Any]]] = []
+
+    def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found.append(pairs)
+        return dict(pairs)
+
+    try:
+        from_json(content, allow_inf_nan=False)  # refuses what is nested too deeply, or no number
+        value = json.loads(content, object_pairs_hook=keep)
+    except ValueError:
+        return None
+    return found[-1] if isinstance(value, dict) else None  # the outermost object ends last
+
+
+# --- what cases say together
+
+
+def _contradictions(tested: list[Tested]) -> Iterator[Fault]:
+    """Cases of one id whose labels exclude each other, so that no table passes both."""
+    for first, *others in _by_name(tested):
+        for other in others:
+            if not first.labelled.agrees_with(other.labelled):
+                name = other.labelled.name
+                yield Fault(other.place, f"{name} has another label in {first.place}; give one of them another id")
+
+
+def _remarks(empty: list[Path], tested: list[Tested]) -> Iterator[str]:
+    yield from (f"{file}: no case in it" for file in empty)
+    for same in _by_name(tested):
+        first, *others = same
+        if others and all(first.labelled.agrees_with(other.labelled) for other in others):
+            places = "; ".join(each.place for each in same)
+            yield f"{first.labelled.name} stands {len(same)} times: {places}"
+    if tested and all(each.labelled.expect is None for each in tested):
+        yield "no case has a label, so nothing is tested"
+
+
+def _by_name(tested: list[Tested]) -> Iterable[list[Tested]]:
+    """The cases of each id, labelled ones first."""
+    found: dict[str, list[Tested]] = {}
+    for each in sorted(tested, key=lambda each: each.labelled.expect is None):
+        found.setdefault(each.labelled.name, []).append(each)
+    return found.values()
 
 
 # --- tests to be labelled
@@ -179,6 +263,7 @@ def as_json(findings: Findings) -> dict[str, Any]:
         "table": findings.table.ref,
         "cases": [_tested_as_json(tested) for tested in findings.tested],
         "faults": [fault._asdict() for fault in findings.faults],
+        "remarks": findings.remarks,
         "fates": {fate: findings.fates[fate] for fate in ("passed", "failed", "unlabelled")},
         "coverage": {
             "method": coverage.method,
@@ -217,11 +302,13 @@ def show(findings: Findings) -> None:
     page = Page()
     page.line(
         f"table {table.id} {table.version}: {console.counted(len(findings.tested), 'case')}, {fates['passed']:,} pass, "
-        f"{fates['failed']:,} fail, {fates['unlabelled']:,} without a label, {len(findings.faults):,} cannot be read",
+        f"{fates['failed']:,} fail, {fates['unlabelled']:,} without a label, {len(findings.faults):,} cannot be used",
         0,
     )
     for fault in findings.faults:
         page.line(f"{fault.place}: {fault.reason}")
+    for remark in findings.remarks:
+        page.line(remark)
     for tested in findings.tested:
         if tested.fate == "failed":
             _show_failed(page, tested, findings.table)

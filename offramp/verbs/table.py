@@ -113,8 +113,9 @@ def run_tests(
 ) -> None:
     """Run labelled events against a table, and say which rows and conditions of it they exercise (masking MC/DC).
 
-    Only labelled events count as exercise. Ends with 1 if a case fails or cannot be read, and with --require-coverage
-    if anything that is possible is not exercised.
+    Only labelled events count as exercise. Ends with 1 if a case fails or cannot be used, or two cases of one id have
+    different labels, and with --require-coverage if anything that is possible is not exercised. Ends with 2 if there
+    is no case at all.
     """
     from offramp import table_testing
     from offramp.session import start

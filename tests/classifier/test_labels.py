@@ -32,7 +32,7 @@ WRONG = {
     ),
     "prohibited": (
         {"prohibited": ["human_queue"]},
-        "prohibited: expected human_queue, got completed, refusal, fallback, partial",
+        "the exit human_queue is prohibited by the label; it prohibits human_queue",
     ),
 }
 
@@ -40,6 +40,21 @@ WRONG = {
 @pytest.mark.parametrize(("changed", "text"), WRONG.values(), ids=WRONG)
 def test_what_is_answered_otherwise_is_told(changed, text):
     assert _wrong(**changed) == [text]
+
+
+OPEN = EVENT | {"completion": {"claimed": True, "result": "satisfied"}}
+
+
+def test_what_the_facts_leave_open_is_told_apart_from_the_exit():
+    expect = EXPECT | {"kind": "completed", "verified": True, "reason_code": None}
+    assert _wrong(event=OPEN, expect=expect, prohibited=["human_queue", "refusal"]) == [
+        "the label prohibits human_queue, refusal; the facts rule out refusal, fallback, partial"
+    ]
+    assert _wrong(event=OPEN, expect=expect, prohibited=["completed", "human_queue"]) == [
+        "the exit completed is prohibited by the label; it prohibits completed, human_queue",
+        "the label prohibits completed, human_queue; the facts rule out refusal, fallback, partial",
+    ]
+    assert _wrong(event=OPEN, expect=expect, prohibited=["refusal"]) == []
 
 
 def test_an_open_reason_may_be_any():
@@ -64,12 +79,20 @@ def test_it_is_named(changed, name):
 
 
 NO_LABEL = {
-    "no object": ([], "LabelledEvent"),
-    "no event": ({"id": "one", "expect": EXPECT, "prohibited": []}, "event: Field required"),
-    "no label": ({"id": "one", "event": EVENT}, "expect: Field required"),
+    "no object": ([], "^a labelled event: must be a JSON object$"),
+    "no event": ({"id": "one", "expect": EXPECT, "prohibited": []}, "^event: missing$"),
+    "no label": ({"id": "one", "event": EVENT}, "^expect: missing$"),
+    "a label that is none": (GOOD | {"expect": "refusal"}, "^expect: must be a JSON object$"),
+    "an event that is text": (GOOD | {"event": "{}"}, "^event: must be a JSON object$"),
+    "one prohibited kind": (GOOD | {"prohibited": "refusal"}, "^prohibited: must be a list$"),
+    "a kind that is null": (GOOD | {"expect": EXPECT | {"kind": None}}, "^expect.kind: must be 'completed', 'refusal'"),
+    "a number for a name": (GOOD | {"id": 1}, "^id: must be text$"),
+    "an empty name": (GOOD | {"id": ""}, "^id: must not be empty$"),
+    "a word for a truth": (GOOD | {"expect": EXPECT | {"verified": "no"}}, "^expect.verified: must be true or false$"),
+    "seconds for an instant": (GOOD | {"event": EVENT | {"occurred_at": 1_800_000_000}}, "event: occurred_at: must be ISO"),
     "half a label": (GOOD | {"expect": None}, "expect and prohibited: give both"),
-    "an unknown kind": (GOOD | {"prohibited": ["error"]}, "prohibited.0: Input should be"),
-    "a misspelt key": (GOOD | {"expected": EXPECT}, "expected: Extra inputs are not permitted"),
+    "an unknown kind": (GOOD | {"prohibited": ["error"]}, "^prohibited.0: must be 'completed'"),
+    "a misspelt key": (GOOD | {"expected": EXPECT}, "^expected: nothing of that name may stand here$"),
     "an event that is none": (GOOD | {"event": {"type": "terminal_event"}}, "event: "),
     "a companion": (
         GOOD | {"event": {"type": "enrichment", "version": 1, "record_id": "r", "tenant": "t", "event_id": "e",
@@ -84,3 +107,19 @@ NO_LABEL = {
 def test_what_is_no_labelled_event_is_refused_with_a_reason(raw, reason):
     with pytest.raises(LabelError, match=reason):
         read(raw)
+
+
+AGREEING = {
+    "the same": ({}, {}, True),
+    "other order": ({"prohibited": ["completed", "partial"]}, {"prohibited": ["partial", "completed"]}, True),
+    "one without a label": ({}, {"expect": None, "prohibited": None}, True),
+    "another exit": ({}, {"expect": EXPECT | {"kind": "refusal"}}, False),
+    "another prohibition": ({}, {"prohibited": []}, False),
+}
+
+
+@pytest.mark.parametrize(("one", "other", "agree"), AGREEING.values(), ids=AGREEING)
+def test_labels_of_one_id_agree_or_not(one, other, agree):
+    first, second = (read(GOOD | changed)[0] for changed in (one, other))
+    assert first.agrees_with(second) is agree
+    assert second.agrees_with(first) is agree

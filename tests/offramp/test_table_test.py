@@ -90,6 +90,101 @@ def test_what_is_no_case_costs_its_neighbours_nothing(tmp_path):
     assert "line 1: no valid JSON" in " ".join(run("table", "test", file).text.split())
 
 
+def test_a_line_that_is_no_text_costs_itself_alone(tmp_path):
+    lines = [b"\xef\xbb\xbf" + json.dumps(GOOD | {"id": "first"}).encode(), b'{"id": "\xff"}',
+             json.dumps(GOOD | {"id": "sep\u2028arated"}, ensure_ascii=False).encode() + b"\r", b"   "]  # fmt: skip
+    file = tmp_path / "cases.jsonl"
+    file.write_bytes(b"\n".join(lines))
+    (tmp_path / "other.json").write_bytes(b'{"id": "\xff"}')
+    status, answer = _json(tmp_path)
+    assert status == 1
+    assert [(case["id"], case["place"]) for case in answer["cases"]] == [
+        ("first", f"{file}, line 1"), ("sep\u2028arated", f"{file}, line 3")
+    ]  # fmt: skip
+    assert [fault["place"] for fault in answer["faults"]] == [f"{file}, line 2", str(tmp_path / "other.json")]
+    assert all("no valid JSON: invalid unicode" in fault["reason"] for fault in answer["faults"])
+
+
+@pytest.mark.parametrize("text", ["[]", "3", '"{}"', "null", json.dumps([GOOD])])
+def test_a_json_file_that_is_no_object_is_told(tmp_path, text):
+    (tmp_path / "cases.json").write_text(text)
+    status, answer = _json(tmp_path / "cases.json")
+    assert status == 1
+    assert answer["faults"] == [
+        {"place": str(tmp_path / "cases.json"), "reason": "a labelled event: must be a JSON object"}
+    ]
+
+
+def test_a_case_with_a_misspelt_key_is_one_case_and_no_variants(tmp_path):
+    (tmp_path / "cases.json").write_text(json.dumps({"id": "one", "evnt": {}}))
+    status, answer = _json(tmp_path)
+    assert (status, [fault["reason"] for fault in answer["faults"]]) == (1, ["event: missing"])
+
+
+def test_a_variant_is_an_object_and_no_text_of_one(tmp_path):
+    (tmp_path / "cases.json").write_text(json.dumps({"base": GOOD, "flip": json.dumps(GOOD)}))
+    status, answer = _json(tmp_path)
+    assert (status, answer["fates"]["passed"]) == (1, 1)
+    assert [fault["place"] for fault in answer["faults"]] == [f"{tmp_path / 'cases.json'}, flip"]
+
+
+def opposed():
+    """The same case asking for another exit."""
+    return GOOD | {"expect": GOOD["expect"] | {"reason_code": "other"}}
+
+
+def test_an_id_that_stands_twice_is_remarked(tmp_path):
+    file = write_lines(tmp_path / "cases.jsonl", [GOOD, GOOD, GOOD | {"expect": None, "prohibited": None}])
+    status, answer = _json(file)
+    assert (status, answer["faults"]) == (0, [])
+    places = "; ".join(f"{file}, line {number}" for number in (1, 2, 3))
+    assert answer["remarks"] == [f"{GOOD['id']} stands 3 times: {places}"]
+    assert f"{GOOD['id']} stands 3 times" in " ".join(run("table", "test", file).text.split())
+
+
+def test_two_labels_of_one_id_are_an_error_whichever_passes(tmp_path):
+    file = write_lines(tmp_path / "cases.jsonl", [GOOD | {"expect": None, "prohibited": None}, GOOD, opposed()])
+    status, answer = _json(file)
+    assert status == 1
+    assert [fault["place"] for fault in answer["faults"]] == [f"{file}, line 3"]
+    assert answer["faults"][0]["reason"].startswith(f"{GOOD['id']} has another label in {file}, line 2; give")
+    assert answer["remarks"] == []
+
+
+def test_a_variant_that_stands_twice_is_not_lost(tmp_path):
+    name = tmp_path / "cases.json"
+    nameless = [{key: value for key, value in case.items() if key != "id"} for case in (GOOD, opposed())]
+    name.write_text(f'{{"base": {json.dumps(nameless[0])}, "base": {json.dumps(nameless[1])}}}')
+    status, answer = _json(name)
+    assert (status, len(answer["cases"]), len(answer["faults"])) == (1, 2, 1)
+
+
+def test_files_without_a_case_do_not_pass(tmp_path):
+    for name, text in (("blank.jsonl", "\n \n"), ("empty.jsonl", ""), ("empty.json", "{}")):
+        (tmp_path / name).write_text(text)
+        done = run("table", "test", tmp_path / name)
+        assert (done.status, done.out) == (2, b"")
+        assert "no labelled event in it, so nothing can be tested" in done.err
+    assert run("table", "test", tmp_path).status == 2
+    write_lines(tmp_path / "good.jsonl", [GOOD])
+    status, answer = _json(tmp_path)
+    assert status == 0
+    empty = ("blank.jsonl", "empty.json", "empty.jsonl")
+    assert answer["remarks"] == [f"{tmp_path / name}: no case in it" for name in empty]
+
+
+def test_cases_that_nobody_labelled_are_said_to_test_nothing(tmp_path):
+    file = write_lines(tmp_path / "cases.jsonl", [GOOD | {"expect": None, "prohibited": None}])
+    status, answer = _json(file)
+    assert (status, answer["remarks"]) == (0, ["no case has a label, so nothing is tested"])
+
+
+def test_a_directory_is_no_file_whatever_it_is_called(tmp_path):
+    (tmp_path / "odd.jsonl").mkdir()
+    write_lines(tmp_path / "good.ndjson", [GOOD])
+    assert _json(tmp_path)[0] == 0
+
+
 def test_a_json_file_holds_variants_or_one_case(tmp_path):
     nameless = {key: value for key, value in GOOD.items() if key != "id"}
     (tmp_path / "both.json").write_text(json.dumps({"base": nameless, "flip": nameless}, indent=1))
