@@ -1,0 +1,102 @@
+"""The seam over kafka-python, the default client.
+
+The library works on a thread of its own, so heartbeats go on while nobody polls, up to ``max_poll_interval_s``. Groups
+use the cooperative protocol: a rebalance takes away only what moves, and the rest is read on meanwhile.
+"""
+
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import kafka
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.structs import TopicPartition as LibraryPartition
+
+from streams.kafka.kafka_python.admin import KafkaPythonAdmin
+from streams.kafka.kafka_python.consumer import KafkaPythonConsumer, KafkaPythonReader
+from streams.kafka.kafka_python.errors import at_the_edge
+from streams.kafka.kafka_python.producer import KafkaPythonProducer
+from streams.kafka.kafka_python.settings import common
+from streams.kafka.kafka_python.turns import Turns
+from streams.kafka.seam import Connection, Fetching, Listener, Subscription, TopicPartition
+
+_FETCHING = Fetching()
+_BATCH_BYTES = 1 << 18
+_LINGER_MS = 5
+_REQUEST_BYTES = 1 << 30
+"""The broker judges the size of a message, not its client."""
+
+
+@dataclass(frozen=True)
+class KafkaPythonClient:
+    """See :class:`streams.kafka.seam.Client`."""
+
+    connection: Connection
+
+    def consumer(
+        self, subscription: Subscription, listener: Listener, fetching: Fetching = _FETCHING
+    ) -> KafkaPythonConsumer:
+        """See the seam."""
+        self._require(subscription.topics)
+        turns = Turns()
+        with at_the_edge():
+            library = kafka.KafkaConsumer(**self._reading(fetching), **_membership(subscription))
+        library.subscribe(list(subscription.topics), listener=turns)
+        return KafkaPythonConsumer(library, self.connection, listener, turns)
+
+    def reader(self, partitions: Iterable[TopicPartition], fetching: Fetching = _FETCHING) -> KafkaPythonReader:
+        """See the seam."""
+        given = list(partitions)
+        self._require(partition.topic for partition in given)
+        with at_the_edge():
+            library = kafka.KafkaConsumer(**self._reading(fetching))
+        library.assign([LibraryPartition(*partition) for partition in given])
+        return KafkaPythonReader(library, self.connection)
+
+    def _reading(self, fetching: Fetching) -> dict[str, Any]:
+        return common(self.connection) | {
+            "enable_auto_commit": False,
+            "auto_offset_reset": "none",
+            "isolation_level": "read_committed",
+            "allow_auto_create_topics": False,
+            "metrics_enabled": False,
+            "max_partition_fetch_bytes": fetching.partition_bytes,
+            "fetch_max_bytes": fetching.total_bytes,
+            "fetch_max_wait_ms": int(fetching.max_wait_s * 1000),
+        }
+
+    def producer(self) -> KafkaPythonProducer:
+        """See the seam."""
+        settings = common(self.connection) | {
+            "acks": "all",
+            "enable_idempotence": True,
+            "allow_auto_create_topics": False,
+            "metrics_enabled": False,
+            "batch_size": _BATCH_BYTES,
+            "linger_ms": _LINGER_MS,
+            "max_request_size": _REQUEST_BYTES,
+            "max_block_ms": int(self.connection.timeout_s * 1000),
+        }
+        with at_the_edge():
+            return KafkaPythonProducer(kafka.KafkaProducer(**settings), self.connection, self._require)
+
+    def admin(self) -> KafkaPythonAdmin:
+        """See the seam."""
+        with at_the_edge():
+            return KafkaPythonAdmin(kafka.KafkaAdminClient(**common(self.connection)))
+
+    def _require(self, topics: Iterable[str]) -> None:
+        with closing(self.admin()) as admin:
+            admin.require(topics)
+
+
+def _membership(subscription: Subscription) -> dict[str, Any]:
+    return {
+        "group_id": subscription.group,
+        "group_instance_id": subscription.instance_id,
+        "session_timeout_ms": int(subscription.session_timeout_s * 1000),
+        "heartbeat_interval_ms": int(subscription.heartbeat_interval_s * 1000),
+        "max_poll_interval_ms": int(subscription.max_poll_interval_s * 1000),
+        "partition_assignment_strategy": [CooperativeStickyAssignor],
+    }

@@ -1,0 +1,220 @@
+"""Reading by kafka-python: see :class:`streams.kafka.seam.Reader` and :class:`streams.kafka.seam.Consumer`."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from kafka import errors as library
+from kafka.structs import OffsetAndMetadata
+from kafka.structs import TopicPartition as LibraryPartition
+
+from streams.kafka.errors import BrokerUnavailable, OffsetOutOfRange
+from streams.kafka.kafka_python.errors import at_the_edge, translated
+from streams.kafka.kafka_python.turns import Turn, Turns
+from streams.kafka.seam import Committed, Connection, Fetched, Listener, Message, TopicPartition
+
+
+def message_of(record: Any) -> Message:
+    """A record of the library as a message; its milliseconds become microseconds, and -1 is no time."""
+    stamp = record.timestamp
+    return Message(
+        record.topic,
+        record.partition,
+        record.offset,
+        stamp * 1000 if stamp is not None and stamp >= 0 else None,
+        record.key,
+        record.value,
+        tuple(record.headers),
+    )
+
+
+class KafkaPythonReader:
+    """See the seam. ``library`` is a KafkaConsumer, which this closes."""
+
+    def __init__(self, library_consumer: Any, connection: Connection) -> None:
+        self._library = library_consumer
+        self._timeout_ms = int(connection.timeout_s * 1000)
+        self._positions: dict[TopicPartition, int] = {}
+        self._closed = False
+
+    def poll(self, timeout_s: float, max_records: int) -> list[Fetched]:
+        """See the seam."""
+        try:
+            return self._fetched(self._poll_library(int(timeout_s * 1000), max_records))
+        except library.OffsetOutOfRangeError as error:
+            return self._out_of_range(error.args[0])
+        except library.NoOffsetForPartitionError as error:
+            return self._out_of_range(dict.fromkeys(error.args[0]))
+        except library.LogTruncationError as error:
+            return self._out_of_range(
+                {partition: self._positions.get(partition) for partition in error.divergent_offsets}
+            )
+        except (library.KafkaError, OSError) as error:
+            if isinstance(translated(error), BrokerUnavailable):
+                return []
+            raise translated(error) from error
+
+    def _poll_library(self, timeout_ms: int, max_records: int) -> dict[Any, list[Any]]:
+        polled: dict[Any, list[Any]] = self._library.poll(timeout_ms=timeout_ms, max_records=max_records)
+        return polled
+
+    def _fetched(self, polled: dict[Any, list[Any]]) -> list[Fetched]:
+        fetched = []
+        for partition in self._library.assignment():
+            records = polled.get(partition, ())
+            start, position = self._positions.get(partition), self._position(partition)
+            if start is None:  # nobody has sought, and the library has started where the group had committed
+                start = records[0].offset if records else position
+            if position is not None and start is not None and position > start:
+                ours = TopicPartition(*partition)
+                self._positions[ours] = position
+                fetched.append(Fetched(ours, start, [message_of(record) for record in records], position))
+        return fetched
+
+    def _position(self, partition: Any) -> int | None:
+        with suppress(library.KafkaError):
+            position: int | None = self._library.position(partition, timeout_ms=0)
+            return position
+        return None
+
+    def _out_of_range(self, requested: Mapping[Any, int | None]) -> list[Fetched]:
+        """Raise OffsetOutOfRange for the first of these; nothing if the broker cannot tell what it has."""
+        partition, offset = next(iter(requested.items()))
+        with suppress(BrokerUnavailable):
+            (beginning,) = self.beginning_offsets([partition]).values()
+            (end,) = self.end_offsets([partition]).values()
+            raise OffsetOutOfRange(TopicPartition(*partition), offset, beginning, end)
+        return []
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """See the seam."""
+        return frozenset(TopicPartition(*partition) for partition in self._library.assignment())
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """See the seam."""
+        if partition not in self._library.assignment():
+            raise ValueError(f"{partition.topic}[{partition.partition}] is not assigned to this consumer")
+        self._library.seek(LibraryPartition(*partition), offset)
+        self._positions[partition] = offset
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """See the seam."""
+        self._library.pause(*self._ours(partitions))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """See the seam."""
+        self._library.resume(*self._ours(partitions))
+
+    def _ours(self, partitions: Iterable[TopicPartition]) -> list[Any]:
+        assigned = self._library.assignment()
+        return [LibraryPartition(*partition) for partition in partitions if partition in assigned]
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """See the seam."""
+        asked = [LibraryPartition(*partition) for partition in partitions]
+        with at_the_edge():
+            return _by_partition(self._library.beginning_offsets(asked, timeout_ms=self._timeout_ms))
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """See the seam."""
+        asked = [LibraryPartition(*partition) for partition in partitions]
+        with at_the_edge():
+            return _by_partition(self._library.end_offsets(asked, timeout_ms=self._timeout_ms))
+
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """See the seam."""
+        asked = {LibraryPartition(*partition): micros // 1000 for partition, micros in times.items()}
+        with at_the_edge():
+            found = self._library.offsets_for_times(asked, timeout_ms=self._timeout_ms)
+        return {TopicPartition(*tp): None if at is None or at.offset < 0 else at.offset for tp, at in found.items()}
+
+    def close(self) -> None:
+        """See the seam."""
+        if not self._closed:
+            self._closed = True
+            self._library.close(autocommit=False, timeout_ms=self._timeout_ms)
+
+
+class KafkaPythonConsumer(KafkaPythonReader):
+    """See the seam. The library is subscribed with ``turns`` as its listener."""
+
+    def __init__(self, library_consumer: Any, connection: Connection, listener: Listener, turns: Turns) -> None:
+        super().__init__(library_consumer, connection)
+        self._listener, self._turns = listener, turns
+        self._failure: BaseException | None = None
+        self._held: dict[Any, list[Any]] = {}
+
+    def _poll_library(self, timeout_ms: int, max_records: int) -> dict[Any, list[Any]]:
+        if self._held:
+            held, self._held = self._held, {}
+            return held
+        polled = self._turns.call(
+            lambda: super(KafkaPythonConsumer, self)._poll_library(timeout_ms, max_records), self._hear
+        )
+        if self._failure is not None:
+            self._held = polled
+            self._raise_failure()
+        return polled
+
+    def _hear(self, turn: Turn) -> None:
+        try:
+            getattr(self._listener, turn.event)(self, turn.partitions)
+            if turn.event == "on_assigned":
+                self._start_as_committed(turn.partitions)
+        except BaseException as failure:  # noqa: BLE001 -- raised again once the library has its answer
+            self._failure = self._failure or failure
+        finally:
+            if turn.event != "on_assigned":
+                for partition in turn.partitions:
+                    self._positions.pop(partition, None)
+            self._let_go_on(turn)
+
+    def _start_as_committed(self, partitions: frozenset[TopicPartition]) -> None:
+        """Seek where nobody has, so that the first position is known here. In an outage the library does it later."""
+        unsought = partitions - set(self._positions)
+        with suppress(BrokerUnavailable):
+            for partition, committed in self.committed(unsought).items():
+                self.seek(partition, committed.offset)
+
+    def _let_go_on(self, turn: Turn) -> None:
+        async def settle() -> None:
+            turn.settled.success(None)
+
+        self._library._net.call_soon_threadsafe(settle)  # noqa: SLF001 -- the only way to wake its loop
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def commit(self, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
+        """See the seam."""
+        noted = {LibraryPartition(*tp): OffsetAndMetadata(offset, metadata, -1) for tp, offset in offsets.items()}
+        with at_the_edge():
+            self._library.commit(noted, timeout_ms=self._timeout_ms)
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
+        """See the seam."""
+        found = {}
+        with at_the_edge():
+            for partition in partitions:
+                at = self._library.committed(LibraryPartition(*partition), metadata=True, timeout_ms=self._timeout_ms)
+                if at is not None and at.offset >= 0:
+                    found[partition] = Committed(at.offset, at.metadata or "")
+        return found
+
+    def close(self) -> None:
+        """See the seam."""
+        if self._closed:
+            return
+        try:
+            self._turns.call(super().close, self._hear)
+        except (library.KafkaError, OSError) as error:
+            raise translated(error) from error
+        finally:
+            self._turns.close()
+        self._raise_failure()
+
+
+def _by_partition(offsets: Mapping[Any, int]) -> dict[TopicPartition, int]:
+    return {TopicPartition(*partition): offset for partition, offset in offsets.items()}

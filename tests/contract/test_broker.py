@@ -1,0 +1,429 @@
+"""What holds for every implementation of the Kafka seam: the fake, kafka-python and confluent-kafka."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from streams.kafka.errors import (
+    BrokerRejected,
+    BrokerUnavailable,
+    GenerationLost,
+    InstanceFenced,
+    OffsetOutOfRange,
+    Rejection,
+)
+from streams.kafka.kafka_python.client import KafkaPythonClient
+from streams.kafka.partitioning import partition_of
+from streams.kafka.seam import Committed, Delivered, Outgoing, Subscription, TopicPartition
+from tests.contract.labs import BrokerLab, FakeLab, Lab, Recorder, create, read, until, values, write
+
+CLIENTS = {"kafka-python": KafkaPythonClient}
+
+
+@pytest.fixture
+def lab(kind: str, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    if kind == "fake":
+        yield FakeLab()
+    else:
+        yield BrokerLab(request.getfixturevalue("broker"), CLIENTS[kind])
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kind" in metafunc.fixturenames:
+        real = pytest.mark.xdist_group("kafka")
+        metafunc.parametrize("kind", ["fake", *(pytest.param(kind, marks=real) for kind in CLIENTS)])
+
+
+@pytest.fixture
+def topic(lab, fresh):
+    name = fresh("events")
+    create(lab.client, name)
+    return name
+
+
+def joined(lab, subscription, listener, *others):
+    consumer = lab.client.consumer(subscription, listener)
+    until(lambda: bool(consumer.assignment()), consumer, *others)
+    return consumer
+
+
+# --- messages
+
+
+def test_a_message_comes_back_as_it_was_sent(lab, topic):
+    headers = (("trace", b"\x00\xff"), ("trace", b"again"), ("empty", b""), ("ü", b"1"))
+    sent = [
+        Outgoing(topic, b"key", b"value", headers, timestamp_us=1_700_000_000_123_456),
+        Outgoing(topic, b"", b""),
+        Outgoing(topic, b"key", None),
+        Outgoing(topic, None, b"no key"),
+    ]
+    write(lab.client, *sent)
+    place = TopicPartition(topic, 0)
+    with closing(lab.client.reader([place])) as reader:
+        reader.seek(place, 0)
+        got = [message for found in read(reader, 4) for message in found.messages]
+    assert [message.offset for message in got] == [0, 1, 2, 3]
+    assert {(message.topic, message.partition) for message in got} == {(topic, 0)}
+    assert [(message.key, message.value) for message in got] == [(message.key, message.value) for message in sent]
+    assert got[0].headers == headers
+    assert got[1].headers == ()
+    assert got[0].timestamp_us == 1_700_000_000_123_000
+    assert all(isinstance(message.timestamp_us, int) for message in got)
+
+
+def test_a_header_without_a_value_is_not_an_empty_one(lab, kind, topic, request):
+    if kind == "kafka-python":
+        request.applymarker(pytest.mark.xfail(reason="kafka-python refuses headers without a value; sent empty"))
+    write(lab.client, Outgoing(topic, b"k", b"v", (("none", None), ("empty", b""))))
+    place = TopicPartition(topic, 0)
+    with closing(lab.client.reader([place])) as reader:
+        reader.seek(place, 0)
+        (found,) = read(reader, 1)
+    assert found.messages[0].headers == (("none", None), ("empty", b""))
+
+
+def test_a_message_of_nothing_is_written(lab, kind, topic, request):
+    if kind == "kafka-python":
+        request.applymarker(pytest.mark.xfail(reason="kafka-python wants a key or a value"))
+    write(lab.client, Outgoing(topic, None, None))
+
+
+def test_a_key_goes_where_kafka_puts_it(lab, fresh):
+    topic = fresh("keyed")
+    create(lab.client, topic, partitions=7)
+    keys = [b"", b"a", b"ab", b"abc", b"abcd", b"tenant\x00run-1", "schlüssel".encode(), bytes(range(256))]
+    with closing(lab.client.producer()) as producer:
+        pending = [producer.send(Outgoing(topic, key, b"v")) for key in keys]
+        producer.flush(10)
+        placed = [sent.result(0).partition.partition for sent in pending]
+        named = producer.send(Outgoing(topic, b"a", b"v", partition=5))
+        assert named.result(10) == Delivered(TopicPartition(topic, 5), named.result(10).offset)
+    assert placed == [partition_of(key, 7) for key in keys]
+
+
+def test_a_message_that_is_refused_costs_its_neighbours_nothing(lab, fresh):
+    topic = fresh("small")
+    create(lab.client, topic, max_message_bytes="2000")
+    with closing(lab.client.producer()) as producer:
+        before = producer.send(Outgoing(topic, b"k", b"before"))
+        before.result(10)
+        large = producer.send(Outgoing(topic, b"k", bytes(5000)))
+        with pytest.raises(BrokerRejected) as refused:
+            producer.flush(10)
+        after = producer.send(Outgoing(topic, b"k", b"after"))
+        producer.flush(10)
+        assert refused.value.reason is Rejection.TOO_LARGE
+        with pytest.raises(BrokerRejected):
+            large.result(0)
+        assert after.done()
+        assert [before.result(0).offset, after.result(0).offset] == [0, 1]
+
+
+def test_a_topic_that_is_not_there_is_said(lab, fresh):
+    place = TopicPartition(fresh("nowhere"), 0)
+    with closing(lab.client.producer()) as producer:
+        pending = producer.send(Outgoing(place.topic, b"k", b"v"))
+        with pytest.raises(BrokerRejected, match=place.topic) as refused:
+            pending.result(10)
+        assert refused.value.reason is Rejection.UNKNOWN_TOPIC
+        with pytest.raises(BrokerRejected):
+            producer.flush(10)
+    for attempt in (
+        lambda: lab.client.reader([place]),
+        lambda: lab.client.consumer(Subscription("g", (place.topic,)), Recorder()),
+    ):
+        with pytest.raises(BrokerRejected, match=place.topic) as refused:
+            attempt()
+        assert refused.value.reason is Rejection.UNKNOWN_TOPIC
+    with closing(lab.client.admin()) as admin:
+        assert place.topic not in admin.topics()
+
+
+# --- positions
+
+
+def test_positions_are_without_a_gap_and_polls_are_bounded(lab, topic):
+    write(lab.client, *(Outgoing(topic, b"k", b"%d" % number) for number in range(25)))
+    place = TopicPartition(topic, 0)
+    with closing(lab.client.reader([place])) as reader:
+        reader.seek(place, 3)
+        fetched = read(reader, 22, max_records=10)
+    assert values(fetched) == [b"%d" % number for number in range(3, 25)]
+    assert max(len(found.messages) for found in fetched) <= 10
+    assert [found.start_offset for found in fetched] == [3, *(found.next_offset for found in fetched[:-1])]
+    assert fetched[-1].next_offset == 25
+
+
+def test_control_records_and_aborted_transactions_are_holes(lab, topic):
+    place = TopicPartition(topic, 0)
+    lab.transaction(place, [b"0", b"1"], commit=True)  # offsets 0 and 1, control record at 2
+    lab.transaction(place, [b"aborted"], commit=False)  # offset 3, control record at 4
+    write(lab.client, Outgoing(topic, b"k", b"5"))
+    lab.transaction(place, [b"6"], commit=True)  # control record at 7, the end
+    fetched = []
+    with closing(lab.client.reader([place])) as reader:
+        reader.seek(place, 0)
+        assert reader.end_offsets([place]) == {place: 8}
+        until(lambda: bool(fetched) and fetched[-1].next_offset == 8, reader, collect=fetched)
+    offsets = [message.offset for found in fetched for message in found.messages]
+    assert offsets == [0, 1, 5, 6]
+    assert fetched[0].start_offset == 0
+    assert all(before.next_offset == after.start_offset for before, after in itertools.pairwise(fetched))
+
+
+def test_a_position_that_nobody_gave_is_out_of_range(lab, topic):
+    write(lab.client, Outgoing(topic, b"k", b"v"))
+    place = TopicPartition(topic, 0)
+    with closing(lab.client.reader([place])) as reader:
+        with pytest.raises(OffsetOutOfRange) as caught:
+            until(lambda: False, reader)
+        assert (caught.value.partition, caught.value.requested) == (place, None)
+        assert (caught.value.beginning, caught.value.end) == (0, 1)
+        reader.seek(place, 0)
+        assert values(read(reader, 1)) == [b"v"]
+
+
+@pytest.mark.parametrize("requested", [0, 9])
+def test_a_position_that_is_not_in_the_log_is_out_of_range_until_one_seeks(lab, topic, requested):
+    write(lab.client, *(Outgoing(topic, b"k", b"%d" % number) for number in range(5)))
+    place = TopicPartition(topic, 0)
+    lab.expire(place, 3)
+    with closing(lab.client.reader([place])) as reader:
+        reader.seek(place, requested)
+        for _ in range(2):
+            with pytest.raises(OffsetOutOfRange) as caught:
+                until(lambda: False, reader)
+            problem = caught.value
+            assert (problem.partition, problem.requested, problem.beginning, problem.end) == (place, requested, 3, 5)
+        reader.seek(place, problem.beginning)
+        assert values(read(reader, 2)) == [b"3", b"4"]
+
+
+def test_one_partition_out_of_range_costs_the_others_nothing(lab, fresh):
+    topic = fresh("two")
+    create(lab.client, topic, partitions=2)
+    write(lab.client, *(Outgoing(topic, None, b"%d" % n, partition=n % 2) for n in range(10)))
+    good, bad = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    fetched = []
+    with closing(lab.client.reader([good, bad])) as reader:
+        reader.seek(good, 0)
+        reader.seek(bad, 77)
+        with pytest.raises(OffsetOutOfRange):
+            until(lambda: False, reader, collect=fetched)
+        reader.seek(bad, 5)
+        until(lambda: len(values(fetched)) == 5, reader, collect=fetched)
+    assert values(fetched) == [b"0", b"2", b"4", b"6", b"8"]
+
+
+def test_a_paused_partition_waits_and_loses_nothing(lab, fresh):
+    topic = fresh("two")
+    create(lab.client, topic, partitions=2)
+    one, two = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    write(lab.client, *(Outgoing(topic, None, b"%d" % n, partition=n % 2) for n in range(100)))
+    with closing(lab.client.reader([one, two])) as reader:
+        reader.seek(one, 0)
+        reader.seek(two, 0)
+        got = read(reader, 3, max_records=3)
+        reader.pause([two])
+        while not (found := reader.poll(0.2, 1000)) or found[-1].next_offset < 50:
+            got += found
+        got += found
+        assert all(found.partition == one for found in reader.poll(0.1, 1000))
+        reader.resume([two, TopicPartition(topic, 9)])
+        while sum(len(found.messages) for found in got) < 100:
+            got += read(reader, 1)
+    for place in (one, two):
+        assert values(found for found in got if found.partition == place) == [
+            b"%d" % n for n in range(place.partition, 100, 2)
+        ]
+
+
+def test_where_the_log_begins_and_ends_and_what_came_when(lab, topic):
+    place = TopicPartition(topic, 0)
+    hour = 3_600_000_000
+    write(lab.client, *(Outgoing(topic, b"k", b"v", timestamp_us=1_700_000_000_000_000 + n * hour) for n in range(4)))
+    lab.expire(place, 1)
+    with closing(lab.client.reader([place])) as reader:
+        assert reader.beginning_offsets([place]) == {place: 1}
+        assert reader.end_offsets([place]) == {place: 4}
+        moments = {
+            2: 1_700_000_000_000_000 + 2 * hour,
+            3: 1_700_000_000_001_000 + 2 * hour,
+            None: 2_000_000_000_000_000,
+        }
+        for offset, moment in moments.items():
+            assert reader.offsets_for_times({place: moment}) == {place: offset}
+        with pytest.raises(ValueError, match="not assigned"):
+            reader.seek(TopicPartition(topic, 5), 0)
+
+
+# --- groups
+
+
+def test_a_group_starts_where_it_committed_and_commits_only_when_told(lab, topic, fresh):
+    write(lab.client, *(Outgoing(topic, b"k", b"%d" % number) for number in range(4)))
+    subscription, place = Subscription(fresh("group"), (topic,)), TopicPartition(topic, 0)
+    first = joined(lab, subscription, Recorder())
+    assert values(read(first, 4)) == [b"0", b"1", b"2", b"3"]
+    first.close()
+    second = joined(lab, subscription, Recorder())
+    assert second.committed([place]) == {}
+    second.commit({place: 2}, "stored by 2")
+    assert second.committed([place]) == {place: Committed(2, "stored by 2")}
+    second.close()
+    second.close()
+    third = joined(lab, subscription, Recorder(starts=None))
+    fetched = read(third, 2)
+    third.close()
+    assert values(fetched) == [b"2", b"3"]
+    assert fetched[0].start_offset == 2
+    with closing(lab.client.admin()) as admin:
+        assert admin.group_offsets(subscription.group) == {place: Committed(2, "stored by 2")}
+
+
+def test_a_group_without_a_committed_offset_is_asked_where_to_start(lab, topic, fresh):
+    consumer = lab.client.consumer(Subscription(fresh("group"), (topic,)), Recorder(starts=None))
+    with pytest.raises(OffsetOutOfRange) as caught:
+        until(lambda: False, consumer)
+    assert caught.value.requested is None
+    consumer.close()
+
+
+def test_partitions_are_shared_and_given_up_only_after_the_owner_has_finished(lab, fresh):
+    topic, group = fresh("shared"), fresh("group")
+    create(lab.client, topic, partitions=4)
+    everything = frozenset(TopicPartition(topic, n) for n in range(4))
+    threads = set()
+    listeners = [Recorder(), Recorder()]
+
+    def commit(consumer, partitions):
+        threads.add(threading.get_ident())
+        consumer.commit(dict.fromkeys(partitions, 0), "on revoke")
+
+    listeners[0].on_revoke = commit
+    first = joined(lab, Subscription(group, (topic,)), listeners[0])
+    assert first.assignment() == everything
+    assert listeners[0].seen("assigned") == [everything]
+    second = lab.client.consumer(Subscription(group, (topic,)), listeners[1])
+    until(lambda: len(second.assignment()) == 2 == len(first.assignment()), first, second)
+    assert first.assignment() | second.assignment() == everything
+    gone = frozenset().union(*listeners[0].seen("revoked"))
+    assert gone >= second.assignment()
+    assert threads == {threading.get_ident()}
+    assert first.committed(everything).keys() == gone
+    second.close()
+    assert frozenset().union(*listeners[1].seen("revoked")) >= everything - first.assignment()
+    until(lambda: first.assignment() == everything, first)
+    first.close()
+    assert listeners[0].seen("lost") == []
+
+
+def test_a_partition_that_stays_is_read_on_over_a_rebalance(lab, fresh):
+    topic, group = fresh("shared"), fresh("group")
+    create(lab.client, topic, partitions=2)
+    write(lab.client, *(Outgoing(topic, None, b"%d" % n, partition=n % 2) for n in range(20)))
+    one, two = Recorder(), Recorder()
+    first = joined(lab, Subscription(group, (topic,)), one)
+    got = read(first, 20)
+    second = lab.client.consumer(Subscription(group, (topic,)), two)
+    until(lambda: len(second.assignment()) == 1 == len(first.assignment()), first, second, collect=got)
+    (kept,) = first.assignment()
+    write(lab.client, Outgoing(topic, None, b"later", partition=kept.partition))
+    (later,) = read(first, 1)
+    assert (later.partition, later.start_offset, later.next_offset) == (kept, 10, 11)
+    first.close()
+    second.close()
+
+
+def test_a_member_that_was_put_out_learns_it_and_comes_back(lab, topic, fresh):
+    write(lab.client, *(Outgoing(topic, b"k", b"%d" % number) for number in range(3)))
+    place, group, listener = TopicPartition(topic, 0), fresh("group"), Recorder()
+    consumer = joined(lab, Subscription(group, (topic,)), listener)
+    read(consumer, 3)
+    lab.expel(consumer, group)
+    with pytest.raises(GenerationLost):
+        consumer.commit({place: 3})
+    until(lambda: len(listener.seen("assigned")) == 2, consumer)
+    assert [name for name, _ in listener.events] == ["assigned", "lost", "assigned"]
+    assert values(read(consumer, 3)) == [b"0", b"1", b"2"]
+    consumer.commit({place: 3})
+    consumer.close()
+
+
+def test_two_of_one_instance_are_one_too_many(lab, topic, fresh):
+    subscription = Subscription(fresh("group"), (topic,), instance_id="worker-1")
+    first = joined(lab, subscription, Recorder())
+    second = joined(lab, subscription, Recorder())
+    with pytest.raises(InstanceFenced):
+        first.commit({TopicPartition(topic, 0): 0})
+    second.commit({TopicPartition(topic, 0): 0})
+    second.close()
+    first.close()
+
+
+def test_what_a_listener_raises_comes_out_of_the_poll_and_costs_no_message(lab, topic, fresh):
+    write(lab.client, Outgoing(topic, b"k", b"v"))
+    listener = Recorder()
+
+    def fail(_consumer, _partitions):
+        raise RuntimeError("the store is away")
+
+    listener.on_assign = fail
+    consumer = lab.client.consumer(Subscription(fresh("group"), (topic,)), listener)
+    with pytest.raises(RuntimeError, match="the store is away"):
+        until(lambda: False, consumer)
+    assert values(read(consumer, 1)) == [b"v"]
+    consumer.close()
+
+
+# --- administration
+
+
+def test_topics_are_made_described_and_changed(lab, fresh):
+    name = fresh("made")
+    create(lab.client, name, partitions=3, cleanup_policy="compact")
+    with closing(lab.client.admin()) as admin:
+        described = admin.describe_topics([name, fresh("absent")])
+        assert list(described) == [name]
+        made = described[name]
+        assert (made.name, made.partitions, made.replication) == (name, 3, 1)
+        assert made.config["cleanup.policy"] == "compact"
+        assert "retention.ms" in made.config
+        admin.set_config(name, {"retention.ms": "1234567"})
+        changed = admin.describe_topics([name])[name].config
+        assert (changed["retention.ms"], changed["cleanup.policy"]) == ("1234567", "compact")
+        assert name in admin.topics()
+        with pytest.raises(BrokerRejected, match=name) as refused:
+            create(lab.client, name)
+        assert refused.value.reason is Rejection.TOPIC_EXISTS
+        with pytest.raises(BrokerRejected) as refused:
+            admin.set_config(fresh("absent"), {"retention.ms": "1"})
+        assert refused.value.reason is Rejection.UNKNOWN_TOPIC
+        assert admin.describe_topics([]) == {}
+
+
+def test_groups_are_listed_with_who_reads_what(lab, topic, fresh):
+    group, place = fresh("group"), TopicPartition(topic, 0)
+    consumer = joined(lab, Subscription(group, (topic,), instance_id="worker-7"), Recorder())
+    with closing(lab.client.admin()) as admin:
+        assert group in admin.groups()
+        until(lambda: admin.describe_groups([group])[group].state == "Stable", consumer)
+        (member,) = admin.describe_groups([group, fresh("absent")])[group].members
+        assert (member.instance_id, member.topics, member.assignment) == ("worker-7", {topic}, {place})
+        assert admin.group_offsets(group) == {}
+        assert admin.group_offsets(fresh("absent")) == {}
+        assert fresh("absent") not in admin.describe_groups([fresh("absent")])
+    consumer.close()
+
+
+def test_an_early_commit_is_an_outage_that_passes(lab, topic, fresh):
+    consumer = lab.client.consumer(Subscription(fresh("group"), (topic,)), Recorder())
+    with pytest.raises((GenerationLost, BrokerUnavailable)):
+        consumer.commit({TopicPartition(topic, 0): 0})
+    until(lambda: bool(consumer.assignment()), consumer)
+    consumer.commit({TopicPartition(topic, 0): 0})
+    consumer.close()
