@@ -19,7 +19,13 @@ from streams.topics import Sizing, Topics
 
 PREFIX = "OFFRAMP_"
 DEFAULT_FILE = "offramp.toml"
-_SECRETS = {("redaction", "key"), ("kafka", "password"), ("registry", "password")}
+_SECRETS = {
+    ("redaction", "key"),
+    ("store", "password"),
+    ("store", "reader_password"),
+    ("kafka", "password"),
+    ("registry", "password"),
+}
 
 
 def _nameable(path: Path) -> Path:
@@ -36,10 +42,47 @@ class _Section(BaseModel):
 
 
 class StoreSettings(_Section):
-    """Where results are kept."""
+    """Where results are kept: in a directory, or in a ClickHouse server if it has a URL."""
 
     path: _Path = Field(Path(".offramp"), description="directory of the embedded store")
-    lock_timeout_s: float = Field(10.0, ge=0, description="seconds to wait for whoever owns the store")
+    lock_timeout_s: float = Field(10.0, ge=0, description="seconds to wait for whoever owns the embedded store")
+    url: str | None = Field(None, description="ClickHouse server, as http://HOST:PORT or https://HOST:PORT")
+    database: str = Field("default", min_length=1, description="its database, which must exist")
+    user: str = Field("default", min_length=1, description="user that writes")
+    password: SecretStr | None = Field(None, description="its password")
+    reader: str | None = Field(
+        None, min_length=1, description="user that asks what people ask; else the one that writes"
+    )
+    reader_password: SecretStr | None = Field(None, description="its password")
+    ca: _Path | None = Field(None, description="certificate authorities, as PEM; the usual ones if absent")
+    certificate: _Path | None = Field(None, description="our certificate, as PEM")
+    key: _Path | None = Field(None, description="its private key, as PEM")
+    verify: bool = Field(default=True, description="whether the server's certificate must be trusted")
+    server_host_name: str | None = Field(None, description="name in its certificate, where it is not that of the URL")
+    connect_timeout_s: int = Field(10, ge=1, description="seconds to wait for a connection")
+    timeout_s: int = Field(300, ge=1, description="seconds to wait for an answer")
+    compression: bool = Field(default=True, description="whether answers to people are compressed on the way")
+    cluster: str | None = Field(None, pattern=r"^[\w.-]+$", description="cluster on which tables are made")
+    replicated: bool = Field(default=False, description="whether tables are made with replicas")
+    sharded: bool = Field(default=False, description="whether tables are spread over the shards of the cluster")
+    keep_events_days: int | None = Field(None, ge=1, description="days that new tables keep events and exits")
+    keep_companions_days: int | None = Field(None, ge=1, description="days that new tables keep companions")
+    keep_ledger_days: int | None = Field(
+        None, ge=1, description="days that new tables keep the ledger, dead letters and conflicts"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.sharded and self.cluster is None:
+            raise ValueError("shards are those of a cluster; set store.cluster")
+        if self.url is not None and "path" in self.model_fields_set:
+            raise ValueError("store.path and store.url exclude each other; leave one out")
+        return self
+
+    @property
+    def place(self) -> str:
+        """Where the store is, for people."""
+        return str(self.path) if self.url is None else f"{self.url}, database {self.database}"
 
 
 class RedactionSettings(_Section):
@@ -146,6 +189,9 @@ def resolve(file: Path | None, environment: Mapping[str, str], flags: Mapping[st
         content.setdefault(section, {})[key] = value
     for section, given in flags.items():
         content.setdefault(section, {}).update({key: value for key, value in given.items() if value is not None})
+    if flags.get("store", {}).get("path") is not None:
+        # Whoever names a directory with the command means that one.
+        content["store"].pop("url", None)
     try:
         return Settings.model_validate(content)
     except ValidationError as error:

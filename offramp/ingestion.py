@@ -113,8 +113,8 @@ class Ingestion:
         """Say how the ledger closes."""
         counts = self.report.dispositions
         parts = [f"{counts[fate]:,} {fate}" for fate in Disposition if counts[fate]]
-        path = self.session.settings.store.path
-        console.say(f"ledger: {self.report.read:,} read = {' + '.join(parts) or '0'}; kept in {path}")
+        place = self.session.settings.store.place
+        console.say(f"ledger: {self.report.read:,} read = {' + '.join(parts) or '0'}; kept in {place}")
 
     def say_findings(self) -> None:
         """Say what a person should look at: messages that are no records, conflicts, secrets."""
@@ -135,8 +135,8 @@ class Ingestion:
 
     def query_hint(self, sql: str) -> str:
         """The command that asks this store."""
-        path = self.session.settings.store.path
-        store = "" if path == StoreSettings().path else f" --store {path}"
+        settings = self.session.settings.store
+        store = "" if settings.url or settings.path == StoreSettings().path else f" --store {settings.path}"
         return f'offramp query "{sql}"{store}'
 
 

@@ -3,19 +3,23 @@
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import SecretStr
+
 from classifier.proof import Failure, prove
 from classifier.table import Table, TableError, default_text, load
-from offramp.config import Settings, read_text, redaction_key, resolve
+from offramp.config import Settings, StoreSettings, read_text, redaction_key, resolve
 from offramp.errors import ConfigurationError, CouldNotCheckError
 from schemas.redaction import Redactor
+from sinks.errors import StoreForbidden
 from sinks.lock import MARKER, is_in_use, note_in_use
-from sinks.migrations import load_migrations
+from sinks.migrations import EMBEDDED, SERVER, load_migrations
+from sinks.server import Server, Tls, User, open_server
 from sinks.store import Store, open_store
 from streams.clock import SystemClock
 
@@ -60,12 +64,12 @@ class Session:
 
     @contextmanager
     def store(self, verb: str) -> Iterator[Store]:
-        """The store, owned by ``verb`` while the context lasts, its migrations applied.
+        """The store, owned by ``verb`` while the context lasts if it is embedded, its migrations applied.
 
         Raises CouldNotCheckError if it had tables and they are gone, rather than to make them anew.
         """
         with self._opened(verb) as store:
-            if store.is_new() and is_in_use(self.settings.store.path):
+            if store.is_new() and self._had_tables():
                 raise CouldNotCheckError(_emptied(self.settings.store.path))
             self._bring_up_to_date(store)
             yield store
@@ -75,45 +79,114 @@ class Session:
 
         Raises CouldNotCheckError if it had tables and they are gone.
         """
-        path = self.settings.store.path
-        if not (path / MARKER).exists():
+        if not self.may_have_store:
             return [migration.name for migration in load_migrations()]
         with self._opened(verb) as store:
-            if store.is_new() and is_in_use(path):
-                raise CouldNotCheckError(_emptied(path))
+            if store.is_new() and self._had_tables():
+                raise CouldNotCheckError(_emptied(self.settings.store.path))
             return store.pending()
 
+    @property
+    def may_have_store(self) -> bool:
+        """Whether there is a store, as far as can be told without opening it: always, where it is a server."""
+        settings = self.settings.store
+        return settings.url is not None or (settings.path / MARKER).exists()
+
+    def _had_tables(self) -> bool:
+        settings = self.settings.store
+        return settings.url is None and is_in_use(settings.path)
+
     def _bring_up_to_date(self, store: Store) -> None:
-        store.migrate()
-        note_in_use(self.settings.store.path)
+        settings = self.settings.store
+        if settings.url is None:
+            store.migrate()
+            note_in_use(settings.path)
+        else:
+            _migrate_server(store, settings.place)
 
     @contextmanager
     def _opened(self, verb: str) -> Iterator[Store]:
+        with self._server_store() if self.settings.store.url else self._embedded_store(verb) as store:
+            yield store
+
+    def _embedded_store(self, verb: str) -> AbstractContextManager[Store]:
         settings = self.settings.store
-        with open_store(
+        return open_store(
             settings.path,
             holder=f"offramp {verb}",
             lock_timeout_s=settings.lock_timeout_s,
             now=self.clock.now_micros,
             wait=time.sleep,
-        ) as store:
-            yield store
+            layout=replace(EMBEDDED, retention_days=_retention(settings)),
+        )
+
+    def _server_store(self) -> AbstractContextManager[Store]:
+        return open_server(server(self.settings.store), self.clock.now_micros)
 
     @contextmanager
     def existing_store(self, verb: str) -> Iterator[Store]:
         """The store for a verb that only reads, which makes none. Raises CouldNotCheckError where there is none."""
-        path = self.settings.store.path
-        if not (path / MARKER).exists():
-            raise CouldNotCheckError(_absent(path))
+        settings = self.settings.store
+        if not self.may_have_store:
+            raise CouldNotCheckError(_absent(settings))
         with self._opened(verb) as store:
             if store.is_new():
-                raise CouldNotCheckError(_emptied(path) if is_in_use(path) else _absent(path))
+                raise CouldNotCheckError(_emptied(settings.path) if self._had_tables() else _absent(settings))
             self._bring_up_to_date(store)
             yield store
 
 
-def _absent(path: Path) -> str:
-    return f"there is no store at {path}; `offramp classify FILE --store {path}` makes one"
+def server(settings: StoreSettings) -> Server:
+    """The server that the settings name. Raises ConfigurationError if they name none."""
+    if settings.url is None:
+        raise ConfigurationError("no ClickHouse server is configured; set store.url")
+    reader = None if settings.reader is None else User(settings.reader, _secret(settings.reader_password))
+    return Server(
+        url=settings.url,
+        writer=User(settings.user, _secret(settings.password)),
+        reader=reader,
+        database=settings.database,
+        tls=Tls(settings.ca, settings.certificate, settings.key, settings.verify, settings.server_host_name),
+        connect_timeout_s=settings.connect_timeout_s,
+        timeout_s=settings.timeout_s,
+        compression=settings.compression,
+        layout=replace(
+            SERVER,
+            cluster=settings.cluster,
+            replicated=settings.replicated,
+            sharded=settings.sharded,
+            retention_days=_retention(settings),
+        ),
+    )
+
+
+def _retention(settings: StoreSettings) -> dict[str, int]:
+    """Days by the column that a table ages by."""
+    days = {
+        "occurred_at": settings.keep_events_days,
+        "ingested_at": settings.keep_companions_days,
+        "recorded_at": settings.keep_ledger_days,
+    }
+    return {column: number for column, number in days.items() if number is not None}
+
+
+def _secret(given: SecretStr | None) -> str:
+    return "" if given is None else given.get_secret_value()
+
+
+def _migrate_server(store: Store, place: str) -> None:
+    try:
+        store.migrate()
+    except StoreForbidden as error:
+        raise ConfigurationError(
+            f"the store at {place} lacks {', '.join(store.pending())}, and this user may not make tables; "
+            "run `offramp init` once as one that may"
+        ) from error
+
+
+def _absent(settings: StoreSettings) -> str:
+    option = f" --store {settings.path}" if settings.url is None else ""
+    return f"there is no store at {settings.place}; `offramp classify FILE{option}` makes one"
 
 
 def _emptied(path: Path) -> str:

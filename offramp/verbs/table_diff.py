@@ -83,9 +83,8 @@ def _traffic(
 ) -> "Traffic | None":
     """What is stored; None where there is no store and none was asked for."""
     from offramp.diffing import traffic_in
-    from sinks.lock import MARKER
 
-    if not required and not (session.settings.store.path / MARKER).exists():
+    if not required and not session.may_have_store:
         return None
     with session.existing_store("table diff") as opened:
         return traffic_in(opened, *tables, when, listed)

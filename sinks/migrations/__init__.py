@@ -22,7 +22,7 @@ _IDENTITY = re.compile(r"identity UInt64 MATERIALIZED (cityHash64\([^)]*\))")
 _SORTED_BY = re.compile(r"^ORDER BY \(?([^)\n]+)\)?$", re.MULTILINE)
 _TABLE_COMMENT = re.compile(r"^COMMENT ('.*')\Z", re.MULTILINE | re.DOTALL)
 # Small, and joined with by every shard: one whole copy on each server.
-_EVERYWHERE = ("schema_migrations", "active_tables")
+_EVERYWHERE = ("schema_migrations", "active_tables", "obligation_queues")
 _MADE = re.compile(r"^CREATE (?:TABLE|VIEW) IF NOT EXISTS (\w+)", re.MULTILINE)
 
 
@@ -112,7 +112,7 @@ class Layout:
 
 
 def _is_everywhere(statement: str) -> bool:
-    return any(f"TABLE IF NOT EXISTS {name} " in statement for name in _EVERYWHERE)
+    return any(f"TABLE IF NOT EXISTS {name} " in statement for name in EVERYWHERE)
 
 
 def _shard_key(statement: str) -> str:
