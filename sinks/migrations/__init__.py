@@ -21,8 +21,9 @@ _ALTERED = re.compile(r"ALTER TABLE (\w+)")
 _IDENTITY = re.compile(r"identity UInt64 MATERIALIZED (cityHash64\([^)]*\))")
 _SORTED_BY = re.compile(r"^ORDER BY \(?([^)\n]+)\)?$", re.MULTILINE)
 _TABLE_COMMENT = re.compile(r"^COMMENT ('.*')\Z", re.MULTILINE | re.DOTALL)
-# Small, and joined with by every shard: one whole copy on each server.
-_EVERYWHERE = ("schema_migrations", "active_tables", "obligation_queues")
+EVERYWHERE = frozenset({"schema_migrations", "active_tables", "obligation_queues"})
+"""Small tables that every shard joins with, or that say how all of it was made: one whole copy on each server, kept for
+ever."""
 _MADE = re.compile(r"^CREATE (?:TABLE|VIEW) IF NOT EXISTS (\w+)", re.MULTILINE)
 
 
