@@ -115,6 +115,16 @@ class DeadLetterRow(NamedTuple):
     key: bytes | None = None
 
 
+class ObligationQueueRow(NamedTuple):
+    """Where a decision table lets obligations wait whose exit names no queue; the time to the deadline is micros."""
+
+    table_digest: str
+    queue: str
+    owner: str
+    deadline_micros: int
+    recorded_at: int
+
+
 class CompanionRow(NamedTuple):
     """A companion record to store: its dict, the digest over everything, its position, and when."""
 
@@ -209,6 +219,9 @@ SCHEMAS: dict[str, pa.Schema] = {
         {"table_digest": _TEXT, "classifier_version": _TEXT, "table_id": _TEXT, "table_version": _TEXT,
          "table_text": _TEXT, "activated_at": INSTANT},
     ),
+    "obligation_queues": _schema(
+        {"table_digest": _TEXT, "queue": _TEXT, "owner": _TEXT, "deadline_micros": _LONG, "recorded_at": INSTANT},
+    ),
     **{
         COMPANION_TABLES[record_type]: pa.schema(
             [
@@ -287,6 +300,11 @@ def encode_conflicts(items: Sequence[ConflictRow]) -> bytes:
 def encode_tables(items: Sequence[TableRow]) -> bytes:
     """Rows of ``active_tables``."""
     return _stream("active_tables", _transposed(TableRow, items))
+
+
+def encode_obligation_queues(items: Sequence[ObligationQueueRow]) -> bytes:
+    """Rows of ``obligation_queues``."""
+    return _stream("obligation_queues", _transposed(ObligationQueueRow, items))
 
 
 def encode_companions(record_type: str, items: Sequence[CompanionRow]) -> bytes:

@@ -255,6 +255,14 @@ class Store:
         """
         return self._engine.ask(checked_select(sql, self._engine.ask), fmt)
 
+    def select(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Rows of this package's own SELECT, instants as microseconds. ``sql`` is constant; data are parameters."""
+        return self._rows(sql, parameters)
+
+    def select_by(self, keys: Sequence[Key], sql: str) -> list[dict[str, Any]]:
+        """The same of a SELECT that reads ``keys`` as the table ``probe`` (tenant, id). No keys, no rows."""
+        return read_rows(self._engine.lookup(encode_keys(keys), sql)) if keys else []
+
     def ledger_totals(self, source: str | None = None, partition: str | None = None) -> list[LedgerTotals]:
         """Totals per partition, of all or of one source, of all or of one partition."""
         parameters = {"source": source or "", "partition": partition or ""}
