@@ -19,7 +19,7 @@ from streams.clock import Clock
 from streams.files import Decoded, Source, place_of
 from streams.kafka.errors import BrokerError, BrokerRejected, Rejection
 from streams.kafka.seam import Admin, Group, Outgoing, Pending, Producer
-from streams.topics import key_of
+from streams.topics import Encoding, key_of
 
 WINDOW = 2_000
 """Messages that may be on their way before they are waited for."""
@@ -82,14 +82,6 @@ def _reading(topic: str, group: Group | None, resting: set[str]) -> Reading | No
 
 
 # --- how a record is written
-
-
-class Encoding(StrEnum):
-    """How a record becomes the value of a message."""
-
-    CONFLUENT = "confluent"
-    SINGLE_OBJECT = "single-object"
-    JSON = "json"
 
 
 Encode = Callable[[dict[str, Any]], bytes]

@@ -15,8 +15,9 @@ classifications are stored, so nobody needs a topic to remember them.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -159,6 +160,15 @@ _DECLARED = (
     ),
 )  # fmt: skip
 
+
+class Encoding(StrEnum):
+    """How a record becomes the value of a message: see :mod:`schemas.wire`."""
+
+    CONFLUENT = "confluent"
+    SINGLE_OBJECT = "single-object"
+    JSON = "json"
+
+
 RECORD_TOPICS: Mapping[str, str] = MappingProxyType(
     {
         "terminal_event": "terminal_events",
@@ -216,6 +226,11 @@ def key_of(record: Mapping[str, Any]) -> bytes:
     return f"{record['tenant']}/{owner}".encode()
 
 
+def subject_of(topic: Topic) -> str:
+    """The schema registry's subject for the values of a topic, by Confluent's TopicNameStrategy."""
+    return f"{topic.name}-value"
+
+
 def _overridden(text: str, topics: Mapping[str, Topic]) -> tuple[str, Topic]:
     match = _OVERRIDE.fullmatch(text)
     if match is None:
@@ -252,21 +267,3 @@ def _number(place: str, value: str) -> int:
     if not value.isdecimal():
         raise TopicError(f"{place}: must be a whole number, not {value}")
     return int(value)
-
-
-def described(topics: Sequence[Topic]) -> list[dict[str, Any]]:
-    """The topics in plain JSON values, for programs."""
-    return [
-        {
-            "name": topic.name,
-            "purpose": topic.purpose,
-            "writers": list(topic.writers),
-            "readers": list(topic.readers),
-            "records": list(topic.records),
-            "key": topic.key,
-            "partitions": topic.partitions,
-            "replication_factor": topic.replication_factor,
-            "settings": dict(sorted(topic.settings.items())),
-        }
-        for topic in topics
-    ]

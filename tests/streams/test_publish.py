@@ -17,7 +17,6 @@ from streams.kafka.seam import Group, Member, NewTopic, Subscription, TopicParti
 from streams.publish import (
     KEPT_REFUSALS,
     WINDOW,
-    Encoding,
     ForeignGroup,
     Pace,
     Publisher,
@@ -25,7 +24,7 @@ from streams.publish import (
     encoder,
     foreign_groups,
 )
-from streams.topics import Sizing, Topics, key_of
+from streams.topics import Encoding, Sizing, Topics, key_of
 from tests.schemas.samples import full, minimal
 
 TOPICS = Topics.planned(Sizing(prefix="trial."))
