@@ -17,5 +17,6 @@ the machine dies.
 
 from sinks.double.control import Calls, Double, start_double
 from sinks.double.faults import Fault, FaultKind
+from sinks.double.users import Account, RoleName
 
-__all__ = ["Calls", "Double", "Fault", "FaultKind", "start_double"]
+__all__ = ["Account", "Calls", "Double", "Fault", "FaultKind", "RoleName", "start_double"]

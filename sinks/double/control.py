@@ -4,12 +4,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Literal
-
-import urllib3
 
 from sinks.double.faults import Fault, FaultKind
 from sinks.double.users import Account
@@ -130,10 +129,9 @@ class Double:
 
     def _control(self, method: str, what: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         sent = None if body is None else json.dumps(body).encode()
-        answer = urllib3.request(method, f"http://127.0.0.1:{self.control_port}/{what}", body=sent, retries=False)
-        if answer.status != 200:
-            raise RuntimeError(f"the double does not do {method} {what}; see its stderr")
-        told: dict[str, Any] = json.loads(answer.data)
+        with closing(HTTPConnection("127.0.0.1", self.control_port)) as connection:
+            connection.request(method, f"/{what}", body=sent)
+            told: dict[str, Any] = json.load(connection.getresponse())
         return told
 
 

@@ -70,7 +70,8 @@ class Account:
 
 def account_from(text: str) -> Account:
     """``name:password:role``. Raises ValueError for anything else."""
-    name, password, role = text.split(":")
+    name, rest = text.split(":", 1)
+    password, role = rest.rsplit(":", 1)
     return Account(name, password, RoleName(role))
 
 

@@ -1,11 +1,15 @@
-"""One store for all tests of the sinks: the engine has one directory per process."""
+"""One store for all tests of the sinks, in two forms: the tests are the contract of both."""
 
 import json
 
 import pytest
 
+from sinks.double import Account, RoleName, start_double
+from sinks.server import Server, User, open_server
 from sinks.store import open_store
 from tests.sinks.samples import NOW
+
+ACCOUNTS = [Account("default", "not: easy"), Account("reader", "r", RoleName.READER)]
 
 
 def no_wait(seconds):
@@ -13,11 +17,31 @@ def no_wait(seconds):
 
 
 @pytest.fixture(scope="session")
-def store(tmp_path_factory):
+def embedded_store(tmp_path_factory):
+    # The engine has one directory per process.
     path = tmp_path_factory.mktemp("store") / "new"
     with open_store(path, holder="test", lock_timeout_s=0, now=lambda: NOW, wait=no_wait) as opened:
         opened.migrate()
         yield opened
+
+
+@pytest.fixture(scope="session")
+def server_double(tmp_path_factory):
+    with start_double(tmp_path_factory.mktemp("server"), ACCOUNTS) as double:
+        yield double
+
+
+@pytest.fixture(scope="session")
+def server_store(server_double):
+    server = Server(server_double.url, writer=User("default", "not: easy"), reader=User("reader", "r"))
+    with open_server(server, lambda: NOW) as opened:
+        opened.migrate()
+        yield opened
+
+
+@pytest.fixture(scope="session", params=["embedded", "server"])
+def store(request):
+    return request.getfixturevalue(f"{request.param}_store")
 
 
 @pytest.fixture(scope="session")
