@@ -1,0 +1,287 @@
+"""What ``offramp publish`` sends, refuses and says: on the cluster in memory, and as a command on a real broker."""
+
+import json
+import uuid
+
+import pytest
+
+from offramp import publishing, streaming
+from offramp.config import resolve
+from offramp.errors import CheckFailedError, ConfigurationError, CouldNotCheckError
+from offramp.initialising import Initialising
+from offramp.publishing import Order, Publishing
+from offramp.session import Session
+from schemas.contract import INCOMING
+from schemas.wire import LocalSchemas, decode
+from streams.clock import FixedClock
+from streams.kafka.errors import BrokerUnavailable
+from streams.kafka.fake import FakeCluster
+from streams.kafka.kafka_python.client import KafkaPythonClient
+from streams.kafka.seam import Connection, NewTopic, Subscription, TopicPartition
+from streams.registry import Registry, RegistryAccess
+from streams.topics import Encoding, Topics
+from tests.offramp.kit import companion, events, run_alone, write_lines
+from tests.registry.double import SchemaRegistryDouble
+
+ONE_COPY = {"OFFRAMP_TOPICS__REPLICATION_FACTOR": "1", "OFFRAMP_TOPICS__PARTITIONS": "3"}
+
+
+class Listener:
+    """Starts at the beginning."""
+
+    def on_assigned(self, consumer, partitions):
+        for partition in partitions:
+            consumer.seek(partition, 0)
+
+    def on_revoked(self, consumer, partitions):
+        pass
+
+    def on_lost(self, consumer, partitions):
+        pass
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    cluster = FakeCluster()
+    monkeypatch.setattr(streaming, "client", lambda settings: cluster.client())
+    Initialising(session(), trial=True, dry_run=False).run()
+    return cluster
+
+
+@pytest.fixture
+def double():
+    with SchemaRegistryDouble().running() as registry:
+        yield registry
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Three events, a line that is none, and a companion of each type."""
+    companions = [companion(kind) for kind in INCOMING if kind != "terminal_event"]
+    return str(write_lines(tmp_path / "records.jsonl", [*events()[:2], "{", events()[2], *companions]))
+
+
+def session(**sections):
+    flags = {"kafka": {"servers": ["broker:9092"]}, "topics": {"replication_factor": 1, "partitions": 3}, **sections}
+    return Session(resolve(None, {}, flags), FixedClock())
+
+
+def publish(spool, *files, topic=None, encoding=Encoding.SINGLE_OBJECT, dry_run=False, **sections):
+    done = Publishing(session(**sections), Order(files, topic, encoding, None, dry_run))
+    done.run(spool)
+    return done
+
+
+def read_from(cluster):
+    """The records on the topics of the trial, in no order."""
+    messages = [message for topic in Topics.planned() for message in cluster.messages(f"trial.{topic.name}")]
+    return [decode(message.value, schemas=LocalSchemas.published()) for message in messages]
+
+
+def join(cluster, group, topic="trial.terminal-events"):
+    consumer = cluster.client().consumer(Subscription(group, (topic,)), Listener())
+    consumer.poll(0, 1)
+    return consumer
+
+
+def test_each_record_goes_to_its_topic_and_a_bad_line_is_said_with_its_place(cluster, tmp_path, file):
+    done = publish(tmp_path, file)
+    assert done.counts.published == {
+        ("trial.terminal-events", "terminal_event"): 3,
+        ("trial.legacy-exits", "legacy_exit"): 1,
+        ("trial.recovery-actions", "recovery_action"): 1,
+        ("trial.review-events", "review_event"): 1,
+        ("trial.enrichments", "enrichment"): 1,
+    }
+    assert len(read_from(cluster)) == 7
+    assert (done.counts.read, done.counts.refused) == (8, {"bad_json": 1})
+    assert done.as_json()["examples"][0]["place"] == f"{file}, line 3"
+
+
+def test_a_dry_run_checks_everything_and_sends_nothing(cluster, tmp_path, file):
+    done = publish(tmp_path, file, dry_run=True)
+    assert done.counts.published.total() == 7
+    assert read_from(cluster) == []
+    join(cluster, "legacy-dispatcher")
+    with pytest.raises(ConfigurationError, match="legacy-dispatcher"):
+        publish(tmp_path, file, dry_run=True)
+
+
+def test_one_topic_may_take_everything(cluster, tmp_path, file):
+    cluster.create(NewTopic("try-out", 1, 1, {}))
+    done = publish(tmp_path, file, topic="try-out")
+    assert {topic for topic, _ in done.counts.published} == {"try-out"}
+    assert len(cluster.messages("try-out")) == 7
+
+
+# Never onto a topic that somebody else reads
+
+
+def test_a_topic_with_a_foreign_active_group_is_refused_and_nothing_is_sent(cluster, tmp_path, file):
+    join(cluster, "legacy-dispatcher", "trial.enrichments")
+    said = (
+        "trial.enrichments is not ours alone: group legacy-dispatcher has members that read it; nothing was published"
+    )
+    with pytest.raises(ConfigurationError, match=said):
+        publish(tmp_path, file)
+    assert read_from(cluster) == []
+
+
+def test_a_topic_that_a_stopped_dispatcher_will_read_on_is_refused(cluster, tmp_path, file):
+    consumer = join(cluster, "legacy-dispatcher")
+    consumer.commit({TopicPartition("trial.terminal-events", 0): 0})
+    consumer.close()
+    with pytest.raises(ConfigurationError, match="reads on from there once it starts"):
+        publish(tmp_path, file)
+
+
+def test_our_own_groups_may_read(cluster, tmp_path, file):
+    join(cluster, "offramp-classify")
+    join(cluster, "offramp-lifecycle")
+    assert publish(tmp_path, file).counts.published.total() == 7
+    with pytest.raises(ConfigurationError, match="group offramp-classify"):
+        publish(tmp_path, file, kafka={"servers": ["broker:9092"], "classify_group": "another"})
+
+
+def test_a_foreign_group_that_joins_meanwhile_ends_it(cluster, tmp_path, monkeypatch):
+    records = [{**event, "event_id": f"e-{number}"} for number in range(20) for event in events()[:50]]
+    file = write_lines(tmp_path / "records.jsonl", records)
+    done = Publishing(session(), Order([str(file)], None, Encoding.JSON, None, dry_run=False))
+    clock, decode_chunk = done.session.clock, publishing.decode_chunk
+
+    def decoded(chunk):
+        for number, record in enumerate(decode_chunk(chunk)):
+            if number == 100:
+                join(cluster, "legacy-dispatcher")
+            if number == 300:
+                clock.advance(publishing.LOOK_AGAIN_S)
+            yield record
+
+    monkeypatch.setattr(publishing, "decode_chunk", decoded)
+    with pytest.raises(CheckFailedError, match="group legacy-dispatcher has members that read it now"):
+        done.run(tmp_path)
+    assert len(cluster.messages("trial.terminal-events")) == done.counts.published.total() == 301
+
+
+@pytest.mark.parametrize("topic", ["exit-classifications", "trial.terminal-events.dlq", "exit-alerts"])
+def test_a_topic_that_carries_what_we_write_is_refused(cluster, tmp_path, file, topic):
+    with pytest.raises(ConfigurationError, match=f"--topic: {topic} carries no records of producers"):
+        publish(tmp_path, file, topic=topic)
+
+
+# What has to be there
+
+
+def test_a_topic_that_is_not_there_is_said_with_what_makes_it(cluster, tmp_path, file):
+    with pytest.raises(ConfigurationError, match="there is no topic nowhere; create it first"):
+        publish(tmp_path, file, topic="nowhere")
+    topics = {"trial_prefix": "other."}
+    with pytest.raises(ConfigurationError, match=r"no topic other\.terminal-events; `offramp init --trial` makes it"):
+        publish(tmp_path, file, topics=topics)
+
+
+def test_an_outage_in_the_middle_keeps_what_was_confirmed(cluster, tmp_path, file):
+    cluster.inject("acknowledge", BrokerUnavailable("gone"))
+    done = Publishing(session(), Order([file], None, Encoding.JSON, None, dry_run=False))
+    with pytest.raises(CouldNotCheckError, match="not confirmed within"):
+        done.run(tmp_path)
+    assert done.counts.published.total() == 6
+
+
+def test_the_confluent_frame_carries_the_ids_that_init_registered(cluster, double, tmp_path, file):
+    registry = {"url": double.url}
+    with pytest.raises(
+        ConfigurationError, match=r"terminal-event is not registered under trial\.terminal-events-value"
+    ):
+        publish(tmp_path, file, encoding=Encoding.CONFLUENT, registry=registry)
+    Initialising(session(registry=registry), trial=True, dry_run=False).run()
+    publish(tmp_path, file, encoding=Encoding.CONFLUENT, registry=registry)
+    schemas = Registry(RegistryAccess(double.url), FixedClock())
+    (message,) = cluster.messages("trial.enrichments")
+    assert decode(message.value, schemas=schemas)["record_id"] == "enrichment-0"
+    with pytest.raises(ConfigurationError, match="--encoding confluent needs a registry"):
+        publish(tmp_path, file, encoding=Encoding.CONFLUENT)
+
+
+@pytest.mark.parametrize("flags", [[], ["--trial", "--topic", "x"]])
+def test_where_to_is_said_once(tmp_path, file, flags):
+    done = run_alone("publish", file, *flags)
+    assert (done.status, "by either --trial or --topic NAME" in done.err) == (2, True)
+
+
+def test_without_a_broker_nothing_can_be_published(file):
+    done = run_alone("publish", file, "--trial")
+    assert (done.status, "no broker is configured; set kafka.servers" in done.err) == (2, True)
+
+
+# On a real broker
+
+
+@pytest.fixture
+def real(broker):
+    """The environment of a trial of its own on the real broker."""
+    return {
+        "OFFRAMP_KAFKA__SERVERS": broker.bootstrap,
+        "OFFRAMP_TOPICS__TRIAL_PREFIX": f"{uuid.uuid4().hex}.",
+        **ONE_COPY,
+    }
+
+
+def on_topics(broker, prefix):
+    client = KafkaPythonClient(Connection((broker.bootstrap,)))
+    partitions = [
+        TopicPartition(f"{prefix}{topic.name}", number) for topic in Topics.planned().inputs for number in (0, 1, 2)
+    ]
+    reader = client.reader(partitions)
+    ends = reader.end_offsets(partitions)
+    for partition in partitions:
+        reader.seek(partition, 0)
+    messages, positions = [], dict.fromkeys(partitions, 0)
+    while any(positions[partition] < end for partition, end in ends.items()):
+        for fetched in reader.poll(5, 1000):
+            messages += fetched.messages
+            positions[fetched.partition] = fetched.next_offset
+    reader.close()
+    return messages
+
+
+def test_init_and_publish_on_a_real_broker(broker, real, file):
+    prefix = real["OFFRAMP_TOPICS__TRIAL_PREFIX"]
+    dry = run_alone("init", "--trial", "--dry-run", "--format", "json", **real)
+    assert (dry.status, {step["state"] for step in json.loads(dry.out)["steps"]}) == (0, {"missing"}), dry.err
+    made = run_alone("init", "--trial", "--format", "json", **real)
+    assert (made.status, {step["state"] for step in json.loads(made.out)["steps"]}) == (0, {"made"}), made.err
+    again = run_alone("init", "--trial", "--format", "json", **real)
+    assert (again.status, {step["state"] for step in json.loads(again.out)["steps"]}) == (0, {"there"}), again.text
+    other = run_alone("init", "--trial", **real | {"OFFRAMP_TOPICS__PARTITIONS": "4", "COLUMNS": "200"})
+    assert other.status == 1
+    assert "partitions is 3, planned 4" in other.text
+    assert "what exists was not changed" in other.err
+
+    for encoding in ("single-object", "json"):
+        done = run_alone("publish", file, "--trial", "--encoding", encoding, "--format", "json", **real)
+        assert (done.status, json.loads(done.out)["read"]) == (1, 8), done.err
+        assert f"{file}, line 3: bad_json" in done.err
+    messages = on_topics(broker, prefix)
+    records = [decode(message.value, schemas=LocalSchemas.published()) for message in messages]
+    assert len(records) == 14
+    by_key = {message.key: message.partition for message in messages if message.topic == f"{prefix}terminal-events"}
+    assert len(by_key) == 3
+
+    client = KafkaPythonClient(Connection((broker.bootstrap,)))
+    foreign = client.consumer(Subscription(f"{prefix}dispatcher", (f"{prefix}terminal-events",)), Listener())
+    try:
+        while not foreign.assignment():
+            foreign.poll(0.1, 1)
+        refused = run_alone("publish", file, "--trial", **real)
+    finally:
+        foreign.close()
+    assert refused.status == 2
+    assert f"group {prefix}dispatcher has members that read it; nothing was published" in refused.err
+    assert len(on_topics(broker, prefix)) == 14
+
+
+def test_more_copies_than_a_real_broker_has(broker, real):
+    done = run_alone("init", "--trial", **real | {"OFFRAMP_TOPICS__REPLICATION_FACTOR": "3"})
+    assert done.status == 2
+    assert "plan it otherwise by the settings of [topics]" in done.err
