@@ -1,6 +1,6 @@
 """Expressions over facts, computed by the embedded engine in a process of its own, since it has one directory each.
 
-Reads one request (expressions by name, bits), answers with one row of values for each of the bits.
+Reads one request (a statement, bits), answers with its rows.
 """
 
 import json
@@ -20,7 +20,13 @@ ROOT = Path(__file__).parents[2]
 
 def computed(expressions: dict[str, str], bits: Sequence[int]) -> list[dict[str, Any]]:
     """The value of each expression for each of the bits."""
-    request = json.dumps({"expressions": expressions, "bits": list(bits)})
+    listed = ", ".join(f"{sql} AS {name}" for name, sql in expressions.items())
+    return asked(f"SELECT {listed} FROM facts ORDER BY place", bits)  # noqa: S608
+
+
+def asked(sql: str, bits: Sequence[int]) -> list[dict[str, Any]]:
+    """The rows of a statement over ``facts``, a table of the bits in the column of the store."""
+    request = json.dumps({"sql": sql, "bits": list(bits)})
     command = [sys.executable, "-m", "tests.classifier.engine"]
     done = subprocess.run(command, cwd=ROOT, input=request, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2_000:]
@@ -32,8 +38,7 @@ def _answer(request: dict[str, Any], directory: str) -> bytes:
     client.command(f"CREATE TABLE facts (place UInt32, {COLUMN} UInt64) ENGINE = Memory")
     rows = "".join(f"{place}\t{bits}\n" for place, bits in enumerate(request["bits"]))
     client.raw_insert("facts", ["place", COLUMN], rows, fmt="TSV")
-    listed = ", ".join(f"{sql} AS {name}" for name, sql in request["expressions"].items())
-    answer: bytes = client.raw_query(f"SELECT {listed} FROM facts ORDER BY place", fmt="JSONEachRow")  # noqa: S608
+    answer: bytes = client.raw_query(request["sql"], fmt="JSONEachRow")
     client.close()
     return answer
 

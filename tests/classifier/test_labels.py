@@ -89,7 +89,7 @@ NO_LABEL = {
     "a number for a name": (GOOD | {"id": 1}, "^id: must be text$"),
     "an empty name": (GOOD | {"id": ""}, "^id: must not be empty$"),
     "a word for a truth": (GOOD | {"expect": EXPECT | {"verified": "no"}}, "^expect.verified: must be true or false$"),
-    "seconds for an instant": (GOOD | {"event": EVENT | {"occurred_at": 1_800_000_000}}, "event: occurred_at: must be ISO"),
+    "seconds for an instant": (GOOD | {"event": EVENT | {"occurred_at": 1_800_000_000}}, "occurred_at: must be ISO"),
     "half a label": (GOOD | {"expect": None}, "expect and prohibited: give both"),
     "an unknown kind": (GOOD | {"prohibited": ["error"]}, "^prohibited.0: must be 'completed'"),
     "a misspelt key": (GOOD | {"expected": EXPECT}, "^expected: nothing of that name may stand here$"),

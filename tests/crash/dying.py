@@ -5,10 +5,9 @@ import sys
 from dataclasses import astuple
 from unittest import mock
 
-from offramp import rebuilding
 from offramp.main import main
 from sinks.store import Store
-from streams import ingest, rebuild
+from streams import ingest
 from streams.cut import Limits
 
 STATUS = 9
@@ -33,8 +32,6 @@ if __name__ == "__main__":
         die_before(name, int(number)),
         mock.patch.object(Limits.__init__, "__defaults__", (int(size), *astuple(Limits())[1:])),
         mock.patch.object(ingest, "BATCH_RECORDS", int(size)),
-        mock.patch.object(rebuild, "BATCH_RECORDS", int(size)),
-        mock.patch.object(rebuilding, "PAGE_EVENTS", int(size)),
         mock.patch.object(sys, "argv", ["offramp", *argv]),
     ):
         main()

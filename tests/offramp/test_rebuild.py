@@ -6,7 +6,6 @@ import shutil
 import pytest
 
 from classifier.table import default_text
-from tests.crash.dying import STATUS
 from tests.offramp.kit import (
     ask,
     contents,
@@ -119,25 +118,6 @@ def test_several_processes_do_the_same(made, store):
     done = run_alone("rebuild", "--store", store, "--table", made / "mine.toml", "--workers", "2")
     assert done.status == 0, done.err
     assert contents(store) == contents(made / "twice")
-
-
-@pytest.mark.parametrize(
-    ("table", "time"), [("exit_classifications", 1), ("exit_classifications", 3), ("active_tables", 1)]
-)
-def test_one_that_was_killed_is_not_seen_and_goes_on(made, store, rebuilt, table, time):
-    old = ask(store, EXITS)
-    program = ("-m", "tests.crash.dying", table, str(time), "20")
-    argv = ("rebuild", "--store", store, "--table", made / "mine.toml", "--workers", "0")
-    assert run_alone(*argv, program=program).status == STATUS
-    assert ask(store, EXITS) == old
-    done = counts(store)["exit_classifications"] - len(old)
-    assert (done > 0) == ((table, time) != ("exit_classifications", 1))
-
-    found = rebuilt()
-    assert found["already"] == done
-    assert found["unchanged"] < found["read"] == len(old)
-    assert contents(store) == contents(made / "twice")
-    assert counts(store, raw=True) == counts(made / "twice", raw=True)
 
 
 def test_a_new_version_of_the_classifier_is_not_seen_until_it_is_complete(store, rebuilt):
