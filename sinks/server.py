@@ -39,13 +39,14 @@ _WRITING: dict[str, Any] = {
 }
 # With replicas: an insert is answered when most of them have it, so that losing one server loses no evidence.
 _REPLICATED: dict[str, Any] = {"insert_quorum": "auto"}
-_READING: Mapping[str, Any] = {
+READING: Mapping[str, Any] = {
     **SESSION,
     **ANSWERS,
     "distributed_product_mode": "global",
     "enable_http_compression": 1,
     "readonly": 1,
 }
+"""What a question of people runs under. A user that is read-only by itself must have the same from its profile."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def connect(server: Server) -> "ServerEngine":
     logging.getLogger("clickhouse_connect").setLevel(logging.ERROR)
     writer = _client(server, server.writer, _WRITING | (_REPLICATED if server.layout.replicated else {}))
     try:
-        return ServerEngine(writer, _client(server, server.reader or server.writer, _READING))
+        return ServerEngine(writer, _client(server, server.reader or server.writer, READING))
     except BaseException:
         writer.close()
         raise
@@ -158,6 +159,16 @@ class ServerEngine(Engine):
         """By the handle that cannot write."""
         with mapped_errors():
             return self._reader.raw_query(sql, parameters=dict(parameters or {}), fmt=fmt)
+
+    @property
+    def reader_is_kept_from_writing(self) -> bool:
+        """Whether the server itself keeps the reading user from writing, besides what our requests ask for."""
+        return self._reader.server_settings["readonly"].value != "0"
+
+    def is_granted(self, privilege: str, table: str) -> bool:
+        """Whether the writing user has ``privilege``, a name of the engine's, on ``table`` of the database."""
+        with mapped_errors():
+            return self._writer.raw_query(f"CHECK GRANT {privilege} ON `{self._writer.database}`.{table}") == b"1\n"
 
     def close(self) -> None:
         """Release both handles."""

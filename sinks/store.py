@@ -159,13 +159,18 @@ class Store:
         if "schema_migrations" not in self._tables():
             for statement in self._layout.rendered(_MIGRATIONS_TABLE):
                 self._engine.command(statement)
-        applied, migrations = self._applied(), load_migrations()
-        _check_history(applied, {migration.name: migration.digest for migration in migrations})
-        _check_tables([migration for migration in migrations if migration.name in applied], self._tables())
-        pending = [migration for migration in migrations if migration.name not in applied]
+        self.check_history()
+        applied = self._applied()
+        pending = [migration for migration in load_migrations() if migration.name not in applied]
         for migration in pending:
             self._apply(migration)
         return [migration.name for migration in pending]
+
+    def check_history(self) -> None:
+        """Raise as :meth:`migrate` does if this program cannot go on with what was applied. Changes nothing."""
+        applied, migrations = {} if self.is_new() else self._applied(), load_migrations()
+        _check_history(applied, {migration.name: migration.digest for migration in migrations})
+        _check_tables([migration for migration in migrations if migration.name in applied], self._tables())
 
     def pending(self) -> list[str]:
         """Names of the migrations that :meth:`migrate` would apply, in order. Changes nothing."""

@@ -63,7 +63,7 @@ class EmbeddedServer:
             for table in request.external:
                 _create(connection, table)
             if role.readonly:
-                _set(connection, {**role.profile, "readonly": "1"})
+                _set(connection, role.profile)
             with _rows_in_file(request) as sql:
                 return _ask(connection, sql, request.default_format, request.parameters)
 

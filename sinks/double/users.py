@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sinks.server import READING
+
 _KIND = re.compile(r"\w+")
 _CHECKED = re.compile(r"CHECK\s+GRANT\s+(\w+)", re.IGNORECASE)
 _READS = frozenset({"SELECT", "WITH", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "EXISTS", "CHECK", "KILL"})
@@ -50,13 +52,9 @@ ROLES: Mapping[RoleName, Role] = {
     RoleName.READER: Role(
         _READS,
         readonly=True,
-        profile={
-            "session_timezone": "UTC", "input_format_null_as_default": "0", "optimize_on_insert": "0",
-            "output_format_json_quote_denormals": "1", "distributed_product_mode": "global",
-            "enable_http_compression": "1", "max_memory_usage": "4294967296",
-        },
+        profile={name: str(value) for name, value in READING.items()},
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
