@@ -1,0 +1,10 @@
+"""A loop by hand on kafka-python; stores Python values."""
+
+from on_kafka_python import KafkaPython
+from reading import run
+from storing import Rows
+from work import Judge, job
+
+if __name__ == "__main__":
+    the_job = job(batch=5_000)
+    run(the_job, KafkaPython(the_job), Judge().judge_all, Rows(the_job.store))

@@ -1,0 +1,41 @@
+"""The reader on confluent-kafka: whole batches by ``consume``, with a fetch queue that never runs dry."""
+
+from collections.abc import Sequence
+
+from confluent_kafka import Consumer
+from work import LINGER_S, Job
+
+
+class Confluent:
+    """Reads one topic from its beginning. librdkafka fetches in threads of its own."""
+
+    def __init__(self, job: Job) -> None:
+        self._batch = job.batch
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": job.servers,
+                "group.id": job.group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": True,
+                "queued.min.messages": 4 * job.batch,
+                "fetch.message.max.bytes": 8 * 2**20,
+                "check.crcs": False,
+            }
+        )
+        self._consumer.subscribe([job.topic])
+
+    def read(self) -> Sequence[tuple[bytes, int]]:
+        """Up to a batch of messages."""
+        messages = self._consumer.consume(self._batch, LINGER_S)
+        return [(message.value(), message.offset()) for message in messages if _usable(message)]
+
+    def commit(self) -> None:
+        """Commit all that was read."""
+        self._consumer.commit(asynchronous=False)
+
+
+def _usable(message: object) -> bool:
+    if error := message.error():  # type: ignore[attr-defined]
+        raise RuntimeError(str(error))
+    return True

@@ -1,0 +1,122 @@
+"""Two ways to store a batch with clickhouse-connect: as Python values, and as Arrow blocks inserted as they are."""
+
+import time
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.insert import InsertContext
+from work import Judged, connect
+
+from schemas.canonical import encode_json
+from sinks.rows import SCHEMAS
+
+SOURCE = "terminal-events"
+FLAT = ("tenant", "event_id", "run_id", "segment", "agent_id", "agent_version", "workflow", "occurred_at")
+EVENTS, EXITS = "terminal_events", "exit_classifications"
+_LISTS = ("prohibited", "evidence_gaps", "findings", "facts")
+_VERDICT = ("kind", "reason_code", "rule_id", "verified", "classifier_version", "evidence_digest", "content_digest")
+_json = msgspec.json.Encoder()
+
+Columns = dict[str, Sequence[Any]]
+
+
+def event_columns(batch: Sequence[Judged]) -> Columns:
+    """The columns of ``terminal_events``."""
+    now, count = time.time_ns() // 1000, len(batch)
+    events, verdicts = [one.event for one in batch], [one.decided.classification for one in batch]
+    return {
+        **{name: [event[name] for event in events] for name in (*FLAT, "trace_id", "version")},
+        "event": [encode_json(event) for event in events],
+        **{name: [verdict[name] for verdict in verdicts] for name in ("content_digest", "evidence_digest")},
+        "source": [SOURCE] * count,
+        "partition": ["0"] * count,
+        "offset": [one.offset for one in batch],
+        "ingested_at": [now] * count,
+    }
+
+
+def exit_columns(batch: Sequence[Judged]) -> Columns:
+    """The columns of ``exit_classifications``; lists as lists of lists, obligations as dicts."""
+    now, count = time.time_ns() // 1000, len(batch)
+    events, verdicts = [one.event for one in batch], [one.decided.classification for one in batch]
+    tables, envelopes = [verdict["table"] for verdict in verdicts], [verdict["envelope"] for verdict in verdicts]
+    return {
+        **{name: [event[name] for event in events] for name in FLAT},
+        **{name: [verdict[name] for verdict in verdicts] for name in (*_VERDICT, *_LISTS, "obligations")},
+        "fact_bits": [one.decided.fact_bits for one in batch],
+        **{f"table_{name}": [table[name] for table in tables] for name in ("id", "version", "digest")},
+        "unproven": [False] * count,
+        "envelope": [None if envelope is None else _json.encode(envelope) for envelope in envelopes],
+        **{
+            name: [None if envelope is None else envelope.get(name) for envelope in envelopes]
+            for name in ("queue", "deadline", "review_packet_id")
+        },
+        "packet_completeness": [one.decided.packet_completeness for one in batch],
+        "classified_at": [now] * count,
+    }
+
+
+class Rows:
+    """Insert Python values; the client encodes them column by column in ClickHouse's Native format."""
+
+    def __init__(self, store: Path) -> None:
+        self._client = connect(store)
+        self._contexts = {table: _context(self._client, table) for table in (EVENTS, EXITS)}
+
+    def store(self, batch: Sequence[Judged]) -> None:
+        """Insert the events and the classifications of a batch."""
+        exits = exit_columns(batch)
+        duties = [[(duty["action"], duty["operation_id"]) for duty in some] for some in exits["obligations"]]
+        self._insert(EVENTS, event_columns(batch))
+        self._insert(EXITS, exits | {"obligations": duties})
+
+    def _insert(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+        context = self._contexts[table]
+        context.data = [columns[name] for name in context.column_names]
+        self._client.insert(context=context)
+
+
+def _context(client: Client, table: str) -> InsertContext:
+    # Made once, so that the client does not ask for the columns of the table at every insert.
+    names = [field.name for field in SCHEMAS[table]]
+    return client.create_insert_context(table, names, column_oriented=True)
+
+
+class Blocks:
+    """Insert Arrow streams as they are; pyarrow encodes them."""
+
+    def __init__(self, store: Path) -> None:
+        self._client = connect(store)
+
+    def store(self, batch: Sequence[Judged]) -> None:
+        """Insert the events and the classifications of a batch."""
+        self._insert(EVENTS, event_columns(batch))
+        self._insert(EXITS, exit_columns(batch))
+
+    def _insert(self, table: str, columns: Columns) -> None:
+        schema = SCHEMAS[table]
+        self._client.raw_insert(table, schema.names, arrow_stream(columns, schema), fmt="ArrowStream")
+
+
+def arrow_stream(columns: Columns, schema: pa.Schema) -> bytes:
+    """Columns as one uncompressed Arrow IPC stream."""
+    arrays = [_array(columns[field.name], field.type) for field in schema]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    return sink.getvalue().to_pybytes()
+
+
+def _array(values: Sequence[Any], kind: pa.DataType) -> "pa.Array[Any]":
+    if not isinstance(kind, pa.ListType):
+        return pa.array(values, kind)
+    # One flat array and offsets, which is three times as fast as a list of lists.
+    offsets = pa.array(accumulate(map(len, values), initial=0), pa.int32())
+    flat: Any = pa.array(chain.from_iterable(values), kind.value_type)
+    array: pa.Array[Any] = pa.ListArray.from_arrays(offsets, flat, type=kind)
+    return array
