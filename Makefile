@@ -30,6 +30,7 @@ lint: $(VENV)/dev-only  ## style, types, import directions
 
 docs: $(VENV)/dev-only  ## write again what is generated: schemas and reference pages
 	$(BIN)/python -m schemas.publish
+	$(BIN)/python -m streams.asyncapi
 	$(BIN)/python -m offramp.reference
 
 bench: $(VENV)/dev  ## the measured claims, as ratios in one run

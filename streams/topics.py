@@ -35,6 +35,14 @@ class TopicError(ValueError):
     """Topics cannot be planned like that; the message says which and what to do."""
 
 
+class Encoding(StrEnum):
+    """How a record becomes the value of a message: see :mod:`schemas.wire`."""
+
+    CONFLUENT = "confluent"
+    SINGLE_OBJECT = "single-object"
+    JSON = "json"
+
+
 @dataclass(frozen=True)
 class Topic:
     """One topic as it should be. ``id`` is its name without the prefix.
@@ -53,6 +61,13 @@ class Topic:
     partitions: int
     replication_factor: int
     settings: Mapping[str, str]
+
+    @property
+    def encodings(self) -> tuple[Encoding, ...]:
+        """How its records may be written; none where its messages are no records of the contract."""
+        if not self.records:
+            return ()
+        return tuple(Encoding) if set(self.records) <= set(_INCOMING) else (Encoding.JSON,)
 
     @property
     def max_message_bytes(self) -> int:
@@ -119,7 +134,9 @@ def _largest(declared: _Declared, max_message_bytes: int) -> int:
 _OF_RUN = "tenant/run_id"
 _OF_COMPANION = "tenant/run_id, else tenant/event_id, else tenant/record_id"
 _OF_SOURCE = "the key of the message that it was"
-_WORKER, _LIFECYCLE = "classify worker", "lifecycle app"
+_WORKER, _LIFECYCLE, _DLQ, _REDRIVE = "classify worker", "lifecycle app", "offramp dlq", "offramp dlq redrive"
+OUR_PARTS = frozenset({_WORKER, _LIFECYCLE, _DLQ, _REDRIVE})
+"""Writers and readers that belong to this program."""
 _INCOMING = ("terminal-event", "legacy-exit", "recovery-action", "review-event", "enrichment")
 _DECLARED = (
     _Declared(
@@ -148,26 +165,17 @@ _DECLARED = (
     ),
     _Declared(
         "terminal-events.dlq", "messages of any input topic that are no valid records, whole",
-        (_WORKER,), ("offramp dlq",), (), _OF_SOURCE, is_dead_letters=True,
+        (_WORKER,), (_DLQ,), (), _OF_SOURCE, is_dead_letters=True,
     ),
     _Declared(
         "terminal-events.redrive", "dead letters on their way back; a topic of its own, which no dispatcher reads",
-        ("offramp dlq redrive",), (_WORKER,), _INCOMING, _OF_SOURCE,
+        (_REDRIVE,), (_WORKER,), _INCOMING, _OF_SOURCE,
     ),
     _Declared(
         "exit-alerts", "alerts that begin, go on and end",
         (_LIFECYCLE,), ("whoever is to be told",), (), "identity of the alert", partitions=1,
     ),
 )  # fmt: skip
-
-
-class Encoding(StrEnum):
-    """How a record becomes the value of a message: see :mod:`schemas.wire`."""
-
-    CONFLUENT = "confluent"
-    SINGLE_OBJECT = "single-object"
-    JSON = "json"
-
 
 RECORD_TOPICS: Mapping[str, str] = MappingProxyType(
     {
