@@ -27,6 +27,7 @@ from schemas.contract import INCOMING, PUBLISHED
 from schemas.json_schema import json_schema
 from sinks.store import open_store
 from sources.registry import adapters
+from streams.topics import DAY_MS, Topic, Topics
 
 _NOTE = "<!-- Written by `make docs` from the code; change the code. -->"
 _TYPE_WIDTH = 60
@@ -283,6 +284,65 @@ type `timestamp-micros`; in JSON it is ISO 8601 with an offset.
 - Every version that was ever published stays in `schemas/published/history/`, and is still read."""
 
 
+# --- topics
+
+
+def _topics() -> str:
+    topics = list(Topics.planned())
+    sizes = [(_code(each.name), str(each.partitions), str(each.replication_factor), *_kept(each)) for each in topics]
+    common = dict(set.intersection(*(set(each.settings.items()) for each in topics)))
+    return _page(
+        "Topics",
+        _TOPIC_NOTES,
+        _table(("topic", "what", "written by", "read by"), [_who(each) for each in topics]),
+        _table(("topic", "messages", "key"), [_carried(each) for each in topics]),
+        "## Sizes, unless configured otherwise",
+        _table(("topic", "partitions", "copies", "days", "largest batch in bytes"), sizes),
+        "Of every topic: " + ", ".join(_code(f"{name}={value}") for name, value in sorted(common.items())) + ".",
+        _KEY_NOTES,
+    )
+
+
+def _who(topic: Topic) -> tuple[str, ...]:
+    return _code(topic.name), topic.purpose, ", ".join(topic.writers), ", ".join(topic.readers)
+
+
+def _carried(topic: Topic) -> tuple[str, ...]:
+    records = ", ".join(map(_code, topic.records)) or "no records of the contract"
+    how = f"{records} as {' or '.join(topic.encodings)}" if topic.encodings else records
+    return _code(topic.name), how, topic.key
+
+
+def _kept(topic: Topic) -> tuple[str, str]:
+    return f"{int(topic.settings['retention.ms']) / DAY_MS:g}", f"{topic.max_message_bytes:,}"
+
+
+_TOPIC_NOTES = """\
+Every topic of a deployment, before the prefix that `topics.prefix` gives them. As a document for tools:
+`schemas/published/asyncapi.yaml` (AsyncAPI 3). How to make them and to try something out on others:
+[set up topics](../how-to/set-up-topics.md)."""
+
+_KEY_NOTES = """\
+## Keys
+
+A key is `tenant/run_id` in UTF-8, so that all segments of a run lie in one partition in the order they were written. A
+companion that names no run is keyed `tenant/event_id`, one that names neither `tenant/record_id`; it may lie in another
+partition than its event, and that costs nothing, since records may come in any order and the store joins them by
+identity. Nobody parses a key. The partition is Kafka's default: murmur2 of the key. A producer on librdkafka, whose
+default is another, sets `partitioner=murmur2_random`.
+
+## Why it is so
+
+- Retention counts from arrival (`LogAppendTime`). By a producer's own time a replay of last year's events would be
+  deleted as soon as it arrives, and a broker refuses times that are an hour ahead.
+- Nothing is compacted. Under a run's key it would delete the run's earlier segments, which are evidence. A
+  `cleanup.policy` with `compact` is refused.
+- `retention.bytes` is unlimited, so that a burst does not push out what was not read yet. Watch the disks.
+- All copies of a partition but one confirm a write, and a copy that lags is never made the leader.
+- A dead letter has room for the largest message as base64, and is kept longer than its source.
+- The dispatcher reads none of the topics that this program writes."""
+
+
 # --- sources
 
 
@@ -361,6 +421,7 @@ PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
         "schemas.md": _schemas,
         "sources.md": _sources,
         "tables.md": _tables,
+        "topics.md": _topics,
     }
 )
 """Every page by its file name."""
