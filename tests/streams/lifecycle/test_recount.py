@@ -1,0 +1,129 @@
+"""The app's state against the engine's recount: two programs, one in Python and one in SQL, of the same meaning."""
+
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from schemas.companions import COMPANIONS
+from sinks.open_items import OpenItemsReader
+from sinks.rows import (
+    COMPANION_TABLES,
+    ClassificationRow,
+    CompanionRow,
+    ObligationQueueRow,
+    Position,
+    TableRow,
+    encode_classifications,
+    encode_companions,
+    encode_tables,
+)
+from sinks.store import open_store
+from streams.lifecycle.exits import exit_of
+from streams.lifecycle.knowledge import Bounds, Knowledge
+from streams.lifecycle.records import QueueTerms, note_of
+from tests.streams.lifecycle.samples import DIGESTS, NOW, histories
+
+BOUNDS = Bounds(grace_us=10**15, most_settled=10**6)
+TERMS = QueueTerms("effects", "on call", 4_000_000)
+WRITTEN = ("exit_classifications", "active_tables", *COMPANION_TABLES.values())
+
+
+def no_wait(seconds):
+    raise AssertionError("nothing holds the store")
+
+
+@pytest.fixture(scope="module")
+def store():
+    with tempfile.TemporaryDirectory() as folder, open_store(
+        Path(folder) / "new", holder="test", lock_timeout_s=0, now=lambda: NOW, wait=no_wait
+    ) as opened:
+        opened.migrate()
+        OpenItemsReader(opened).record_queues([ObligationQueueRow(d, *TERMS, NOW) for d in DIGESTS])
+        yield opened
+
+
+def empty(store):
+    for table in WRITTEN:
+        store._engine.command(f"TRUNCATE TABLE {table}")
+
+
+def write(store, history, activated):
+    tables = [TableRow(digest, "0.1.0", "default", "1", "", at) for digest, at in activated.items()]
+    store.insert("active_tables", encode_tables(tables))
+    exits = [record for record in history if "envelope" in record]
+    rows = [ClassificationRow(exit_, exit_, 0, None, exit_["classified_at"]) for exit_ in map(_with_event, exits)]
+    if rows:
+        store.insert("exit_classifications", encode_classifications(rows))
+    for kind in COMPANIONS:
+        of_kind = [record for record in history if record.get("type") == kind]
+        if of_kind:
+            companions = [CompanionRow(record, "sha256:c", Position("file", "p", 0), NOW) for record in of_kind]
+            store.insert(COMPANION_TABLES[kind], encode_companions(kind, companions))
+
+
+def _with_event(exit_):
+    return exit_ | {"agent_version": None}
+
+
+def known(history, activated):
+    knowledge = Knowledge(BOUNDS)
+    knowledge.activate({(digest, "0.1.0"): at for digest, at in activated.items()})
+    learn(knowledge, history)
+    return knowledge
+
+
+def learn(knowledge, history):
+    for record in history:
+        if "envelope" in record:
+            knowledge.add_exit(exit_of(record, lambda digest: TERMS), NOW)
+        else:
+            note = note_of(record, record["type"], stored=True)
+            if note is not None:
+                knowledge.add_note(note, NOW)
+
+
+def plain(items):
+    """Open items as rows of the views have them."""
+    rows = [asdict(item) for item in items]
+    return [
+        {
+            name: [duty._asdict() for duty in value] if name == "duties"
+            else list(value) if isinstance(value, tuple) else value
+            for name, value in row.items()
+        }
+        for row in rows
+    ]  # fmt: skip
+
+
+def counted(rows, like):
+    """Rows of a view, as far as an open item has their columns."""
+    found = [{name: row[name] for name in like.__dataclass_fields__} for row in rows]
+    return sorted(
+        ({**row, "workflow": row["workflow"] or ""} for row in found),
+        key=lambda row: (row["tenant"], row["run_id"], row["segment"] or 0, row["opened_at"], row["event_id"]),
+    )
+
+
+activations = st.fixed_dictionaries({}, optional={digest: st.integers(NOW, NOW + 2) for digest in DIGESTS})
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(history=histories(), activated=activations)
+def test_the_state_equals_the_recount(store, history, activated):
+    from streams.lifecycle.items import OpenPartial, OpenReview
+
+    empty(store)
+    write(store, history, activated)
+    recount = OpenItemsReader(store).recount()
+    items = known(history, activated).open_items()
+
+    def order(row):
+        return (row["tenant"], row["run_id"], row["segment"] or 0, row["opened_at"], row["event_id"])
+
+    assert sorted(plain(items.partials), key=order) == counted(recount.partials, OpenPartial)
+    assert sorted(plain(items.reviews), key=order) == counted(recount.reviews, OpenReview)
+    assert sorted(items.reversals) == sorted(tuple(row.values()) for row in recount.reversals)
