@@ -176,7 +176,7 @@ class StoreProvider:
         """See :class:`Provider`. Raises StoreError, CouldNotCheckError."""
         pending = self.session.pending_migrations("init")
         state = State.MISSING if pending else State.THERE
-        return [Step(Part.STORE, str(self.session.settings.store.path), state, {"migrations": pending})]
+        return [Step(Part.STORE, str(self.session.settings.store.place), state, {"migrations": pending})]
 
     def make(self, step: Step) -> Step:
         """See :class:`Provider`. Opening the store applies all that it lacks."""

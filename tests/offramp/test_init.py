@@ -10,6 +10,7 @@ from offramp.errors import ConfigurationError, CouldNotCheckError
 from offramp.initialising import Initialising, Part, State
 from offramp.session import Session
 from schemas.contract import INCOMING
+from sinks.double import start_double
 from sinks.migrations import load_migrations
 from streams.clock import FixedClock
 from streams.kafka.errors import BrokerRejected, BrokerUnavailable, Rejection
@@ -219,6 +220,18 @@ def test_a_broker_out_of_reach_ends_with_3_and_leaves_the_store_alone(tmp_path):
     assert done.status == 3
     assert "the broker cannot be asked" in done.err
     assert not (tmp_path / "store").exists()
+
+
+def test_the_tables_of_a_server_are_made_once(tmp_path):
+    with start_double(tmp_path / "server") as server:
+        place = {"OFFRAMP_STORE__URL": server.url}
+        dry = run_alone("init", "--dry-run", "--format", "json", **place)
+        made = run_alone("init", "--format", "json", **place)
+        again = run_alone("init", "--format", "json", **place)
+    assert [(done.status, json.loads(done.out)["steps"][0]["state"]) for done in (dry, made, again)] == [
+        (0, "missing"), (0, "made"), (0, "there"),
+    ], dry.err + made.err + again.err  # fmt: skip
+    assert server.url in made.text
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,18 @@
 """The declared topics: complete, safe for evidence, and refused before a broker could misunderstand them."""
 
 import pickle
+import uuid
+from contextlib import closing
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.contract import INCOMING, PUBLISHED
+from streams.clock import SystemClock
+from streams.kafka.errors import BrokerRejected
+from streams.kafka.kafka_python.client import KafkaPythonClient
+from streams.kafka.seam import Connection, NewTopic, Outgoing, TopicPartition
 from streams.topics import RECORD_TOPICS, Sizing, TopicError, Topics, key_of
 from tests.schemas.samples import full, minimal
 
@@ -142,3 +148,35 @@ def test_a_companion_without_a_run_is_keyed_by_its_event_else_by_itself():
 def test_every_record_has_a_key_and_the_same_record_always_the_same(kind, tenant, run):
     record = full(kind) | {"tenant": tenant, "run_id": run}
     assert key_of(record) == key_of(dict(record)) == f"{tenant}/{run}".encode()
+
+
+# On a real broker: why the settings are what they are
+
+HOUR_US = 3_600_000_000
+
+
+def test_a_clock_two_hours_ahead_is_taken_as_planned_and_refused_otherwise(broker):
+    client, name = KafkaPythonClient(Connection((broker.bootstrap,))), uuid.uuid4().hex
+    topic = Topics.planned(Sizing(prefix=f"{name}.", replication_factor=1)).terminal_events
+    by_producer = {**topic.settings, "message.timestamp.type": "CreateTime"}
+    with closing(client.admin()) as admin, closing(client.producer()) as producer:
+        admin.create_topics([NewTopic(topic.name, 1, 1, topic.settings), NewTopic(name, 1, 1, by_producer)])
+        ahead = SystemClock().now_micros() + 2 * HOUR_US
+        assert producer.send(Outgoing(topic.name, b"k", b"v", timestamp_us=ahead)).result(30).offset == 0
+        with pytest.raises(BrokerRejected):
+            producer.send(Outgoing(name, b"k", b"v", timestamp_us=ahead)).result(30)
+
+
+def test_a_topic_stamps_by_arrival_so_that_a_replay_is_not_deleted_as_it_comes(broker):
+    client = KafkaPythonClient(Connection((broker.bootstrap,)))
+    topic = Topics.planned(Sizing(prefix=f"{uuid.uuid4().hex}.", replication_factor=1)).terminal_events
+    now = SystemClock().now_micros()
+    with closing(client.admin()) as admin, closing(client.producer()) as producer:
+        admin.create_topics([NewTopic(topic.name, 1, 1, topic.settings)])
+        producer.send(Outgoing(topic.name, b"k", b"v", timestamp_us=now - 400 * 24 * HOUR_US)).result(30)
+    partition = TopicPartition(topic.name, 0)
+    with closing(client.reader([partition])) as reader:
+        reader.seek(partition, 0)
+        (fetched,) = reader.poll(30, 10)
+    (message,) = fetched.messages
+    assert abs(message.timestamp_us - now) < HOUR_US
