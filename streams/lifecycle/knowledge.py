@@ -51,8 +51,9 @@ class _Run:
 class Knowledge:
     """Exits and notes by identity, and what is open. Belongs to one thread."""
 
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
+    def __init__(self, bounds: Bounds, forgotten_until: int = 0) -> None:
+        """``forgotten_until``: what came before that is not known here; an exit of that time is doubted."""
+        self._bounds, self._forgotten_until = bounds, forgotten_until
         self._runs: dict[RunKey, _Run] = {}
         self._run_of: dict[EventKey, RunKey] = {}
         self._notes: dict[Subject, dict[tuple[str, str], Note]] = {}
@@ -64,7 +65,12 @@ class Knowledge:
         self._waiting: dict[Subject, int] = {}
         self._doubted_runs: set[RunKey] = set()
         self._doubted_events: set[EventKey] = set()
-        self._forgotten_until = 0
+
+    def successor(self, now: int) -> "Knowledge":
+        """An empty one within the same bounds, with the same doubts, to be filled from the store."""
+        successor = Knowledge(self._bounds, forgotten_until=now)
+        successor.doubt(self.doubts())
+        return successor
 
     # Learning
 
@@ -117,9 +123,9 @@ class Knowledge:
         )
 
     def heard_since(self, since: int) -> tuple[list[Exit], list[Note]]:
-        """Every record of the runs, and about the unknown events, of which something was heard since ``since``."""
+        """Every record of the runs of which something was heard since ``since``, and every note that waits."""
         runs = (key for key, run in self._runs.items() if run.touched_at >= since)
-        subjects = (subject for subject in self._notes if self._touched_at(subject) >= since)
+        subjects = (subject for subject in self._notes if self._is_waiting_or_heard(subject, since))
         return (
             [exit_ for key in runs for exit_ in self._exits_of(key)],
             [note for subject in subjects for note in self._notes[subject].values()],
@@ -169,9 +175,9 @@ class Knowledge:
         exits = (next(iter(versions.values())) for versions in run.exits.values())
         return subject.run if any((exit_.segment or 0) == subject.segment for exit_ in exits) else None
 
-    def _touched_at(self, subject: Subject) -> int:
+    def _is_waiting_or_heard(self, subject: Subject, since: int) -> bool:
         run = self._run_about(subject)
-        return self._waiting.get(subject, 0) if run is None else self._runs[run].touched_at
+        return run is None or self._runs[run].touched_at >= since
 
     def _touch(self, key: RunKey, now: int) -> None:
         self._stale.add(key)
