@@ -1,9 +1,10 @@
 """The embedded engine behind the double: one directory, a connection per request or per session."""
 
+import json
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,12 +57,12 @@ class EmbeddedServer:
             raise EngineError(
                 164, f"Cannot modify '{next(iter(request.settings))}' setting in readonly mode. (READONLY)"
             )
-        with self._connection(request.session) as connection:
-            if request.database:
-                _ask(connection, f"USE {_quoted_name(request.database)}")
-            _set(connection, request.settings)
-            for table in request.external:
-                _create(connection, table)
+        # Nothing can be undone after readonly, so such a request has a connection of its own, session or not.
+        session = None if role.readonly or "readonly" in request.settings else request.session
+        with (
+            self._connection(session) as connection,
+            _for_one_request(connection, request, undo=session is not None),
+        ):
             if role.readonly:
                 _set(connection, role.profile)
             with _rows_in_file(request) as sql:
@@ -133,6 +134,29 @@ def _set(connection: Any, settings: Mapping[str, str]) -> None:
         # Nothing can be set after readonly.
         last = sorted(settings.items(), key=lambda item: item[0] == "readonly")
         _ask(connection, "SET " + ", ".join(f"{_checked_name(name)} = {_quoted(value)}" for name, value in last))
+
+
+@contextmanager
+def _for_one_request(connection: Any, request: Request, *, undo: bool) -> Iterator[None]:
+    """Database, settings and tables of a request; gone again after it if ``undo``, because the connection is kept."""
+    if request.database:
+        _ask(connection, f"USE {_quoted_name(request.database)}")
+    before = _values(connection, request.settings) if undo else {}
+    _set(connection, request.settings)
+    for table in request.external:
+        _create(connection, table)
+    try:
+        yield
+    finally:
+        _set(connection, before)
+        for table in request.external if undo else ():
+            _ask(connection, f"DROP TEMPORARY TABLE IF EXISTS {_quoted_name(table.name)}")
+
+
+def _values(connection: Any, names: Iterable[str]) -> dict[str, str]:
+    listed = ", ".join(["''", *(_quoted(name) for name in names)])
+    sql = f"SELECT name, value FROM system.settings WHERE name IN ({listed})"  # noqa: S608 -- quoted above
+    return dict(map(json.loads, _ask(connection, sql, "JSONCompactEachRow").body.splitlines()))
 
 
 def _create(connection: Any, table: External) -> None:

@@ -11,6 +11,7 @@ import re
 import socket
 import ssl
 import struct
+import sys
 import threading
 import time
 from base64 import b64decode
@@ -82,7 +83,9 @@ class Double(ThreadingHTTPServer):
         return self.engine.run(request, role)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that goes away, or that no fault lets finish, is what this is for."""
+        """Say nothing of a connection that broke, because breaking them is what this is for."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
 
 @dataclass
@@ -133,6 +136,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _has_body(self) -> bool:
+        return "Transfer-Encoding" in self.headers or int(self.headers.get("Content-Length") or 0) > 0
 
     def _read_body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
@@ -196,7 +202,7 @@ class _StatementHandler(_Handler):
         """The statement as far as the address or the first bytes tell, if the connection is cut before the body is
         read."""
         start = dict(parse_qsl(self.path.partition("?")[2])).get("query", "").encode()
-        request = Request(start or self.rfile.peek(_PEEKED))
+        request = Request(start or (self.rfile.peek(_PEEKED) if self._has_body() else b""))
         return request if self.server.faults.due_unread(request.statement) else None
 
     def _request(self) -> Request:

@@ -21,6 +21,19 @@ with open_store(Path(sys.argv[1]), holder="test", lock_timeout_s=0, now=lambda: 
     store_all(store)
     print(json.dumps(read_all(store)))
 """
+# The server is elsewhere than whoever asks it.
+ROUND_TRIP_TO_SERVER = """
+import json, os, sys
+from pathlib import Path
+from sinks.double import start_double
+from sinks.server import Server, open_server
+from tests.sinks.test_time_zones import store_all, read_all
+os.environ["TZ"] = sys.argv[2]
+with start_double(Path(sys.argv[1])) as double, open_server(Server(double.url), lambda: 0) as store:
+    store.migrate()
+    store_all(store)
+    print(json.dumps(read_all(store)))
+"""
 # Clocks in Los Angeles were set back at 09:00 UTC, so that this local hour came twice.
 MOMENT = 1_762_074_000_000_001
 
@@ -50,10 +63,17 @@ def read_all(store):
     return [*(text.decode() for text in texts), stored.ingested_at, deadline]
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "Asia/Kolkata"])
-def test_instants_survive_any_host_time_zone(tmp_path, zone):
+@pytest.mark.parametrize(
+    ("code", "zone", "elsewhere"),
+    [
+        *((ROUND_TRIP, zone, "UTC") for zone in ("UTC", "America/Los_Angeles", "Asia/Kolkata")),
+        (ROUND_TRIP_TO_SERVER, "America/Los_Angeles", "Asia/Kolkata"),
+        (ROUND_TRIP_TO_SERVER, "Asia/Kolkata", "America/Los_Angeles"),
+    ],
+)
+def test_instants_survive_any_host_time_zone(tmp_path, code, zone, elsewhere):
     done = subprocess.run(
-        [sys.executable, "-c", ROUND_TRIP, str(tmp_path / "store")],
+        [sys.executable, "-c", code, str(tmp_path / "store"), elsewhere],
         env=os.environ | {"TZ": zone}, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert json.loads(done.stdout) == [
