@@ -16,10 +16,11 @@ from streams.lifecycle.exits import exit_of
 from streams.lifecycle.knowledge import Bounds, Knowledge, OpenItems
 from streams.lifecycle.records import QueueTerms, note_of
 from streams.lifecycle.sync import Snapshot, Source, learn, read_doubts, read_everything, read_since, rebuilt, terms_in
+from streams.registry import RegistryUnavailable
 
 _log = logging.getLogger(__name__)
 Decode = Callable[[bytes], dict[str, Any]]
-"""Message of a companion topic to the redacted canonical record. Raises MessageError for what is none."""
+"""Message of a companion topic to the redacted canonical record. Raises MessageError, and RegistryUnavailable."""
 Read = Callable[[Callable[[Source], Snapshot]], Awaitable[Snapshot]]
 """Asks the store in another thread. Raises what the store raises, see :mod:`sinks.errors`."""
 _OUTAGE = (StoreUnavailable, StoreBusy)
@@ -27,15 +28,15 @@ _OUTAGE = (StoreUnavailable, StoreBusy)
 
 @dataclass(frozen=True)
 class Pace:
-    """How often the store is asked, in microseconds.
+    """How often the store is asked.
 
-    Every ``sync_us`` for what was stored since the last time less ``overlap_us``, which covers the difference between
-    clocks and the time from stamping a row to its being visible; every ``rebuild_us`` for everything.
+    Every ``sync_s`` for what was stored since the last time less ``overlap_us``, which covers the difference between
+    clocks and the time from stamping a row to its being visible; every ``rebuild_s`` for everything.
     """
 
-    sync_us: int = 10_000_000
+    sync_s: float = 10.0
     overlap_us: int = 120_000_000
-    rebuild_us: int = 900_000_000
+    rebuild_s: float = 900.0
 
 
 @dataclass
@@ -46,6 +47,7 @@ class Counts:
     exits: int = 0
     notes: int = 0
     unreadable: int = 0
+    undecoded: int = 0
     syncs: int = 0
     rebuilds: int = 0
     store_failures: int = 0
@@ -54,7 +56,11 @@ class Counts:
 
 @dataclass
 class Lifecycle:
-    """What is known, and how it follows the store. ``synced_at`` and ``rebuilt_at`` are None until it first did."""
+    """What is known, and how it follows the store.
+
+    ``synced_at`` is when the store was last read, None before. ``is_complete``: everything that is stored was
+    read once; before that, open items may be missing.
+    """
 
     clock: Clock
     decode: Decode
@@ -63,16 +69,12 @@ class Lifecycle:
     pace: Pace = Pace()
     counts: Counts = field(default_factory=Counts)
     synced_at: int | None = None
-    rebuilt_at: int | None = None
+    is_complete: bool = False
 
     def __post_init__(self) -> None:
         self._knowledge = Knowledge(self.bounds)
         self._terms: dict[str, QueueTerms] = {}
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether everything that is stored was read once; before that, open items may be missing."""
-        return self.rebuilt_at is not None
+        self._sync_due = self._rebuild_due = self.clock.monotonic()
 
     def open_items(self) -> OpenItems:
         """What is open."""
@@ -96,11 +98,15 @@ class Lifecycle:
         self.counts.exits += 1
 
     def take_companion(self, value: bytes) -> None:
-        """Learn a message of a companion topic. One that is none is counted; its dead letter is the worker's."""
+        """Learn a message of a companion topic. One that is none is counted; its dead letter is the worker's. One whose
+        schema cannot be had now is left to the store."""
         try:
             record = self.decode(value)
         except MessageError as error:
             self._skip(error)
+            return
+        except RegistryUnavailable:
+            self.counts.undecoded += 1
             return
         note = note_of(record, record["type"])
         if note is not None:
@@ -120,10 +126,10 @@ class Lifecycle:
         """
         now = self.clock.now_micros()
         try:
-            if self.rebuilt_at is None or now - self.rebuilt_at >= self.pace.rebuild_us:
+            if self.clock.monotonic() >= self._rebuild_due:
                 await self._rebuild(now)
-            elif self.synced_at is None or now - self.synced_at >= self.pace.sync_us:
-                await self._sync(now, self.synced_at or self.rebuilt_at)
+            elif self.synced_at is not None and self.clock.monotonic() >= self._sync_due:
+                await self._sync(now, self.synced_at)
             await self._recall()
         except _OUTAGE as error:
             self.counts.store_failures += 1
@@ -136,7 +142,9 @@ class Lifecycle:
         if self.is_complete:
             self.counts.drift = _difference(self._knowledge.open_items(), fresh.open_items())
         self._knowledge, self._terms = fresh, dict(snapshot.terms)
-        self.rebuilt_at = self.synced_at = now
+        self.synced_at, self.is_complete = now, True
+        self._rebuild_due = self.clock.monotonic() + self.pace.rebuild_s
+        self._sync_due = self.clock.monotonic() + self.pace.sync_s
         self.counts.rebuilds += 1
 
     async def _sync(self, now: int, since: int) -> None:
@@ -145,6 +153,7 @@ class Lifecycle:
         learn(self._knowledge, snapshot, self.clock.now_micros())
         self._terms = dict(snapshot.terms)
         self.synced_at = now
+        self._sync_due = self.clock.monotonic() + self.pace.sync_s
         self.counts.syncs += 1
 
     async def _recall(self) -> None:

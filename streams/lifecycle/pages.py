@@ -4,7 +4,7 @@ Labels are a closed set: queue names and states. Whoever asks after one event as
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from schemas.types import to_iso
@@ -23,6 +23,8 @@ from streams.lifecycle.knowledge import OpenItems
 from streams.lifecycle.lifecycle import Counts
 
 MICROS = 1_000_000
+OTHER = "other"
+"""Label of all queues that the decision table does not have."""
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Content type of :func:`metrics_text`. Source: Prometheus exposition formats, text format."""
 
@@ -89,9 +91,12 @@ def _reversal(reversal: Reversal) -> dict[str, Any]:
 
 
 def metrics_text(items: OpenItems, status: Status, queues: Iterable[str], now: int, horizon_us: int) -> str:
-    """Everything as Prometheus text. ``queues`` are shown with zeros where nothing waits in them."""
-    by_queue = {queue.queue: queue for queue in queue_ages(items.reviews, now, horizon_us)}
-    shown = [by_queue.get(name) or _empty(name) for name in sorted(set(queues) | set(by_queue))]
+    """Everything as Prometheus text. ``queues`` are those of the decision table, shown with zeros where nothing waits;
+    any other that a review was moved to counts as :data:`OTHER`, since whoever names it is not bound by the table."""
+    known = {*queues, OTHER}
+    reviews = [one if one.queue in known else replace(one, queue=OTHER) for one in items.reviews]
+    by_queue = {queue.queue: queue for queue in queue_ages(reviews, now, horizon_us)}
+    shown = [by_queue.get(name) or _empty(name) for name in sorted(known)]
     partials = partial_ages(items.partials, now)
     lines = [line for metric in _of_queues(shown) for line in metric]
     lines += _gauge("offramp_open_partials", "Partials that lack a component", [({}, partials.total)])
@@ -152,6 +157,7 @@ _TOTALS = {
     "exits": "Messages read from exit-classifications",
     "notes": "Messages read from companion topics",
     "unreadable": "Messages that were none",
+    "undecoded": "Messages left to the store, because the registry was out of reach",
     "syncs": "Readings of what was stored lately",
     "rebuilds": "Readings of everything that is open",
     "store_failures": "Readings that failed",

@@ -1,0 +1,101 @@
+"""The lifecycle app, wired: settings to broker, topics, store and pages."""
+
+import asyncio
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from offramp.errors import ConfigurationError, CouldNotCheckError
+from offramp.session import Session
+from offramp.streaming import client, connection, reachable, registry, topics
+from schemas.wire import LocalSchemas, SchemaSource
+from sinks.open_items import OpenItemsReader
+from sinks.store import Store
+from streams.lifecycle.decoding import RestingSchemas, decoder
+from streams.lifecycle.knowledge import Bounds
+from streams.lifecycle.lifecycle import Lifecycle, Pace, Read
+from streams.lifecycle.records import NOTED
+from streams.logs import log_to
+from streams.topics import Topics
+
+if TYPE_CHECKING:
+    from streams.lifecycle.app import Evaluate, Process, Reads
+
+
+def run_lifecycle(session: Session, evaluate: "Evaluate | None" = None) -> int:
+    """Run the lifecycle app until it is told to end; the exit status.
+
+    ``evaluate`` is asked on the leader. Raises ConfigurationError without a broker or a server for the store, and
+    CouldNotCheckError where either cannot be reached, or a topic is not there.
+    """
+    settings = session.settings
+    if settings.store.url is None:
+        raise ConfigurationError("the lifecycle app reads the store while others write it; set store.url to a server")
+    planned, where = topics(settings), connection(settings.kafka)
+    _require(session, planned)
+    try:
+        from streams.lifecycle.app import make_app, run
+    except ImportError as error:
+        raise ConfigurationError(f"{error.name} is not installed; install offramp[kafka]") from None
+    log_to(sys.stderr)
+    with session.existing_store("run lifecycle") as store:
+        lifecycle = _lifecycle(session, store)
+        app = make_app(lifecycle, where, _reads(planned), _process(session), evaluate)
+        return run(app)
+
+
+def _require(session: Session, planned: Topics) -> None:
+    """Refuse to start where a topic is missing, because the broker would make it, and not as planned."""
+    with reachable():
+        admin = client(session.settings.kafka).admin()
+        try:
+            found = admin.describe_topics(_names(planned))
+        finally:
+            admin.close()
+    missing = [name for name in _names(planned) if name not in found]
+    if missing:
+        raise CouldNotCheckError(f"there is no topic {', '.join(missing)}; `offramp init` makes them")
+
+
+def _names(planned: Topics) -> list[str]:
+    reads = _reads(planned)
+    return [reads.exits, *reads.companions, reads.alerts]
+
+
+def _reads(planned: Topics) -> "Reads":
+    from streams.lifecycle.app import Reads
+
+    companions = tuple(planned.of_record(kind).name for kind in NOTED)
+    return Reads(planned.exit_classifications.name, companions, planned.exit_alerts.name)
+
+
+def _lifecycle(session: Session, store: Store) -> Lifecycle:
+    settings = session.settings.lifecycle
+    schemas: SchemaSource = registry(session.settings.registry, session.clock) or LocalSchemas.published()
+    return Lifecycle(
+        clock=session.clock,
+        decode=decoder(RestingSchemas(schemas, session.clock), session.redactor),
+        read=_reading(OpenItemsReader(store)),
+        bounds=Bounds(int(settings.grace_s * 1_000_000), settings.most_settled),
+        pace=Pace(settings.sync_s, int(settings.overlap_s * 1_000_000), settings.rebuild_s),
+    )
+
+
+def _reading(reader: OpenItemsReader) -> Read:
+    """Asks in one thread of its own, so that the event loop goes on and questions do not overtake each other."""
+    executor = ThreadPoolExecutor(1, thread_name_prefix="store")
+    return lambda ask: asyncio.get_running_loop().run_in_executor(executor, ask, reader)
+
+
+def _process(session: Session) -> "Process":
+    from streams.lifecycle.app import Process
+
+    settings = session.settings.lifecycle
+    return Process(
+        group=session.settings.kafka.lifecycle_group,
+        host=settings.host,
+        port=settings.port,
+        queues=tuple(session.table.file.queues),
+        evaluate_s=settings.evaluate_s,
+        horizon_us=int(settings.horizon_s * 1_000_000),
+    )

@@ -1,0 +1,219 @@
+"""The lifecycle app on Faust: agents that read the topics, a timer, the leader, pages.
+
+What Faust is given, and what it is not:
+
+- It makes no topic (``topic_allow_declare`` is off, there is no table and so no changelog), and produces nothing.
+- The offsets that it commits do not matter: a message that it acknowledged and lost is in the store, or will be.
+- The leader is whoever is assigned the one partition of ``exit-alerts``, a topic that is planned, in place of Faust's
+  own leader topic, which is not.
+"""
+
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import faust
+from aiohttp.web import Response
+from faust.assignor.leader_assignor import LeaderAssignor
+from faust.types import TP
+
+from streams.kafka.seam import Connection
+from streams.lifecycle.knowledge import OpenItems
+from streams.lifecycle.lifecycle import Lifecycle
+from streams.lifecycle.pages import METRICS_TYPE, Status, items_page, metrics_text
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Names of the topics that are read. ``alerts`` must have one partition: its owner leads."""
+
+    exits: str
+    companions: tuple[str, ...]
+    alerts: str
+
+
+@dataclass(frozen=True)
+class Process:
+    """How this process runs. ``queues`` are those of the decision table; the horizon is in microseconds.
+
+    ``stalled_after_s``: without a turn of the timer for so long the process is not live.
+    """
+
+    group: str
+    host: str
+    port: int
+    queues: tuple[str, ...]
+    tick_s: float = 1.0
+    evaluate_s: float = 10.0
+    horizon_us: int = 3_600_000_000
+    page_limit: int = 100
+    stalled_after_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluator of alerts is handed. ``complete``: the whole store was read, so absence means absence."""
+
+    now: int
+    items: OpenItems
+    complete: bool
+
+
+Evaluate = Callable[[Evaluation], Awaitable[None]]
+"""Called on the leader only, every ``evaluate_s``, never twice at once; what it raises ends the process."""
+
+
+@dataclass
+class _Turn:
+    """When the timer last came round, and when alerts are to be evaluated, on the monotonic clock."""
+
+    at: float
+    evaluation_due: float
+
+
+def make_app(
+    lifecycle: Lifecycle,
+    connection: Connection,
+    reads: Reads,
+    process: Process,
+    evaluate: Evaluate | None = None,
+) -> faust.App:
+    """The app, not started. ``evaluate`` is asked on the leader; without it nothing is evaluated."""
+    app = faust.App(process.group, **_settings(connection, reads, process))
+    begun = lifecycle.clock.monotonic()
+    turn = _Turn(begun, begun)
+    _add_agents(app, lifecycle, reads)
+    _add_timer(app, lifecycle, process, turn, evaluate)
+    _add_pages(app, lifecycle, process, turn)
+    return app
+
+
+def _settings(connection: Connection, reads: Reads, process: Process) -> dict[str, Any]:
+    return {
+        "broker": [f"kafka://{server}" for server in connection.servers],
+        "broker_client_id": connection.client_id,
+        "broker_credentials": _credentials(connection),
+        "broker_request_timeout": max(connection.timeout_s, 61.0),  # Faust wants more than the session's minute
+        "consumer_auto_offset_reset": "latest",  # what came before is in the store
+        "topic_allow_declare": False,
+        "topic_disable_leader": True,
+        "LeaderAssignor": _leader_of(reads.alerts),
+        "store": "memory://",
+        "web_bind": process.host,
+        "web_host": process.host,
+        "web_port": process.port,
+        "worker_redirect_stdouts": False,
+        "autodiscover": False,
+        "debug": False,
+    }
+
+
+def _credentials(connection: Connection) -> Any:
+    security = connection.security
+    context = _tls(connection) if security.tls else None
+    if security.sasl:
+        return faust.SASLCredentials(
+            username=security.username,
+            password=security.password,
+            mechanism=security.sasl_mechanism,
+            ssl_context=context,
+        )
+    return faust.SSLCredentials(context=context) if context else None
+
+
+def _tls(connection: Connection) -> ssl.SSLContext:
+    security = connection.security
+    context = ssl.create_default_context(cafile=security.ca_file or None)
+    context.check_hostname = security.check_hostname
+    if security.certificate_file:
+        context.load_cert_chain(security.certificate_file, security.key_file or None)
+    return context
+
+
+def _leader_of(topic: str) -> type[LeaderAssignor]:
+    """Leads where the one partition of ``topic`` is assigned."""
+
+    class AlertsOwner(LeaderAssignor):
+        def is_leader(self) -> bool:
+            return TP(topic, 0) in self.app.consumer.assignment()
+
+    return AlertsOwner
+
+
+def _add_agents(app: faust.App, lifecycle: Lifecycle, reads: Reads) -> None:
+    def agent(names: Sequence[str], take: Callable[[bytes], None]) -> None:
+        topic = app.topic(*names, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
+
+        async def read(stream: Any) -> None:
+            async for value in stream:
+                if value is not None:
+                    take(value)
+
+        app.agent(topic, name=f"{__name__}.{names[0]}")(read)
+
+    agent([reads.exits], lifecycle.take_exit)
+    agent(reads.companions, lifecycle.take_companion)
+    agent([reads.alerts], _nothing)
+
+
+def _nothing(_value: bytes) -> None:
+    """Alerts are read for the sake of being assigned their partition."""
+
+
+def _add_timer(app: faust.App, lifecycle: Lifecycle, process: Process, turn: _Turn, evaluate: Evaluate | None) -> None:
+    clock = lifecycle.clock
+
+    async def tick() -> None:
+        await lifecycle.follow()
+        turn.at = clock.monotonic()
+        if evaluate is None or not app.is_leader() or turn.at < turn.evaluation_due:
+            return
+        turn.evaluation_due = turn.at + process.evaluate_s
+        await evaluate(Evaluation(clock.now_micros(), lifecycle.open_items(), lifecycle.is_complete))
+
+    app.timer(process.tick_s, name=f"{__name__}.tick")(tick)
+
+
+def _add_pages(app: faust.App, lifecycle: Lifecycle, process: Process, turn: _Turn) -> None:
+    clock = lifecycle.clock
+
+    async def items(web: Any, _request: Any) -> Any:
+        page = items_page(lifecycle.open_items(), clock.now_micros(), process.horizon_us, process.page_limit)
+        return web.json({"complete": lifecycle.is_complete, "leader": app.is_leader(), **page})
+
+    async def metrics(_web: Any, _request: Any) -> Any:
+        counts, sizes = lifecycle.counts, lifecycle.sizes
+        status = Status(lifecycle.is_complete, app.is_leader(), lifecycle.synced_at, counts, sizes)
+        now = clock.now_micros()
+        text = metrics_text(lifecycle.open_items(), status, process.queues, now, process.horizon_us)
+        return Response(body=text.encode(), headers={"Content-Type": METRICS_TYPE})
+
+    async def live(web: Any, _request: Any) -> Any:
+        idle_s = clock.monotonic() - turn.at
+        return _verdict(web, ok=idle_s < process.stalled_after_s, reason=f"the timer came round {idle_s:.1f} s ago")
+
+    async def ready(web: Any, _request: Any) -> Any:
+        assigned = bool(app.consumer.assignment())
+        ok = lifecycle.is_complete and assigned
+        return _verdict(web, ok=ok, reason=f"store read: {lifecycle.is_complete}, partitions assigned: {assigned}")
+
+    pages = {"/open-items": items, "/metrics": metrics, "/livez": live, "/readyz": ready}
+    for path, handler in pages.items():
+        app.page(path, name=f"offramp{path}")(handler)
+
+
+def _verdict(web: Any, *, ok: bool, reason: str) -> Any:
+    return web.json({"ok": ok, "reason": reason}, status=200 if ok else 503)
+
+
+def run(app: faust.App) -> int:
+    """Run the app until SIGTERM or SIGINT, or until it fails; the exit status, 0 if it was told to end.
+
+    Logging is left as it is. The process belongs to the app: it takes the event loop and the signals.
+    """
+    worker = faust.Worker(app, loglevel="INFO", quiet=True, override_logging=False, redirect_stdouts=False)
+    try:
+        worker.execute_from_commandline()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
