@@ -1,7 +1,7 @@
 """What ``publish`` does: records of files onto trial topics, and never onto a topic that somebody else reads."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +12,10 @@ from offramp import console, streaming
 from offramp.errors import CheckFailedError, ConfigurationError
 from offramp.ingestion import open_sources
 from offramp.session import Session
+from schemas.json_form import MAX_MESSAGE_BYTES
 from schemas.published import avro
 from streams.files import Source, chunks, decode_chunk
+from streams.kafka.errors import BrokerError
 from streams.kafka.seam import Admin, Client
 from streams.publish import Counts, Encode, Pace, Publisher, encoder, foreign_groups
 from streams.registry import Registry
@@ -21,8 +23,6 @@ from streams.topics import RECORD_TOPICS, Encoding, Topics, subject_of
 
 LOOK_AGAIN_S = 5.0
 """Seconds after which it is asked again who else reads, while publishing goes on."""
-CONFIRM_S = 60.0
-"""Seconds to wait until what was sent is confirmed."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,20 @@ class Publishing:
             if found := watch.look():
                 raise ConfigurationError(f"{found}; nothing was published")
             publisher = self._publisher(client, stack, largest, encode)
-            for source in sources:
-                self._publish(source, publisher, watch)
+            try:
+                for source in sources:
+                    self._publish(source, publisher, watch)
+            except BrokerError:
+                # So that what is confirmed all the same is counted.
+                with suppress(BrokerError):
+                    publisher.settle()
+                raise
             publisher.settle()
 
     def _publisher(self, client: Client, stack: ExitStack, largest: Mapping[str, int], encode: Encode) -> Publisher:
         producer = None if self.order.dry_run else stack.enter_context(closing(client.producer()))
-        pace = Pace(self.order.rate, self.session.clock, sleep)
-        return Publisher(producer, self._topic_of, encode, largest, pace, CONFIRM_S, self.counts)
+        pace, timeout_s = Pace(self.order.rate, self.session.clock, sleep), self.session.settings.kafka.timeout_s
+        return Publisher(producer, self._topic_of, encode, largest, pace, timeout_s, self.counts)
 
     def _publish(self, source: Source, publisher: Publisher, watch: "_Watch") -> None:
         with console.progress(Path(source.name).name or source.name, source.size) as show:
@@ -97,7 +103,8 @@ class Publishing:
         if missing := [name for name in wanted if name not in found]:
             remedy = "create it first" if self.order.topic else "`offramp init --trial` makes it"
             raise ConfigurationError(f"there is no topic {missing[0]}; {remedy}")
-        return {name: int(topic.config["max.message.bytes"]) for name, topic in found.items()}
+        # Who may write a topic may not always read its settings; then the broker alone judges the size.
+        return {name: int(topic.config.get("max.message.bytes", MAX_MESSAGE_BYTES)) for name, topic in found.items()}
 
     def _check_topic(self) -> None:
         """Refuse a topic that carries what this program writes, and so no records of producers."""

@@ -1,6 +1,9 @@
 """What ``offramp publish`` sends, refuses and says: on the cluster in memory, and as a command on a real broker."""
 
 import json
+import re
+import subprocess
+import sys
 import uuid
 
 import pytest
@@ -20,7 +23,8 @@ from streams.kafka.kafka_python.client import KafkaPythonClient
 from streams.kafka.seam import Connection, NewTopic, Subscription, TopicPartition
 from streams.registry import Registry, RegistryAccess
 from streams.topics import Encoding, Topics
-from tests.offramp.kit import companion, events, run_alone, write_lines
+from tests.offramp.kit import ROOT, companion, events, run_alone, write_lines
+from tests.offramp.kit import environment as kit_environment
 from tests.registry.double import SchemaRegistryDouble
 
 ONE_COPY = {"OFFRAMP_TOPICS__REPLICATION_FACTOR": "1", "OFFRAMP_TOPICS__PARTITIONS": "3"}
@@ -218,13 +222,15 @@ def test_without_a_broker_nothing_can_be_published(file):
 
 
 @pytest.fixture
-def real(broker):
-    """The environment of a trial of its own on the real broker."""
-    return {
-        "OFFRAMP_KAFKA__SERVERS": broker.bootstrap,
-        "OFFRAMP_TOPICS__TRIAL_PREFIX": f"{uuid.uuid4().hex}.",
-        **ONE_COPY,
-    }
+def real_settings():
+    """The environment of a trial of its own on a real broker."""
+    prefix = {"OFFRAMP_TOPICS__TRIAL_PREFIX": f"{uuid.uuid4().hex}."}
+    return lambda broker: {"OFFRAMP_KAFKA__SERVERS": broker.bootstrap, **prefix, **ONE_COPY}
+
+
+@pytest.fixture
+def real(broker, real_settings):
+    return real_settings(broker)
 
 
 def on_topics(broker, prefix):
@@ -285,3 +291,51 @@ def test_more_copies_than_a_real_broker_has(broker, real):
     done = run_alone("init", "--trial", **real | {"OFFRAMP_TOPICS__REPLICATION_FACTOR": "3"})
     assert done.status == 2
     assert "plan it otherwise by the settings of [topics]" in done.err
+
+
+def test_a_broker_that_dies_in_the_middle_loses_nothing_that_was_confirmed(own_broker, real_settings, tmp_path):
+    broker = own_broker()
+    environment = real_settings(broker) | {"OFFRAMP_KAFKA__TIMEOUT_S": "5"}
+    assert run_alone("init", "--trial", **environment).status == 0
+    file = write_lines(tmp_path / "events.jsonl", [{**events()[0], "event_id": f"e-{n}"} for n in range(6_000)])
+    command = [sys.executable, "-m", "offramp", "publish", file, "--trial", "--rate", "2000"]
+    process = subprocess.Popen(command, cwd=ROOT, env=kit_environment(**environment), stderr=subprocess.PIPE, text=True)
+    prefix = environment["OFFRAMP_TOPICS__TRIAL_PREFIX"]
+    while len(on_topics(broker, prefix)) < 2_000:  # the first window is confirmed, or about to be
+        assert process.poll() is None
+    broker.kill()
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 3, said
+    confirmed = int(re.search(r"([\d,]+) published before", said)[1].replace(",", ""))
+    broker.start()
+    first = [message.value for message in on_topics(broker, prefix)]
+    assert 0 < confirmed <= len(set(first))
+    again = run_alone("publish", file, "--trial", "--format", "json", **environment)
+    assert again.status == 0, again.err
+    both = {message.value for message in on_topics(broker, prefix)}
+    assert len(both) == 6_000
+
+
+def test_passwords_and_certificates_reach_a_secured_broker_and_are_not_shown(secured_broker, tmp_path):
+    prefix = uuid.uuid4().hex
+    (tmp_path / "password").write_text(secured_broker.passwords["admin"] + "\n")
+    environment = {
+        "OFFRAMP_KAFKA__SERVERS": secured_broker.address("SASL_SSL"),
+        "OFFRAMP_KAFKA__PROTOCOL": "SASL_SSL",
+        "OFFRAMP_KAFKA__USERNAME": "admin",
+        "OFFRAMP_KAFKA__PASSWORD_FILE": str(tmp_path / "password"),
+        "OFFRAMP_KAFKA__CA": str(secured_broker.certificates.authority),
+        "OFFRAMP_TOPICS__TRIAL_PREFIX": f"{prefix}.",
+        **ONE_COPY,
+    }
+    assert run_alone("init", "--trial", **environment).status == 0
+    file = write_lines(tmp_path / "events.jsonl", [events()[0]])
+    assert run_alone("publish", file, "--trial", **environment).status == 0
+
+    guest = environment | {"OFFRAMP_KAFKA__USERNAME": "guest"}
+    (tmp_path / "password").write_text(secured_broker.passwords["guest"])
+    refused = run_alone("publish", file, "--trial", **guest)
+    assert (refused.status, "published" in refused.text) == (2, False), refused.err
+    (tmp_path / "password").write_text("a wrong password")
+    wrong = run_alone("publish", file, "--trial", **guest | {"OFFRAMP_KAFKA__TIMEOUT_S": "5"})
+    assert (wrong.status in {2, 3}, "a wrong password" in wrong.err) == (True, False), wrong.err

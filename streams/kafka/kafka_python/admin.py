@@ -27,9 +27,7 @@ class KafkaPythonAdmin:
         with at_the_edge():
             described = self._library.describe_topics(sorted(set(topics)))
         for topic in described:
-            if topic["error_code"]:
-                problem = for_code(topic["error_code"]).__name__
-                raise error_of(topic["error_code"], f"topic {topic['name']}: {problem}; create it, or ask for access")
+            _check(topic)
 
     def topics(self) -> frozenset[str]:
         """See the seam."""
@@ -43,6 +41,8 @@ class KafkaPythonAdmin:
             return {}
         with at_the_edge():
             found = [topic for topic in self._library.describe_topics(asked) if topic["error_code"] != _UNKNOWN_TOPIC]
+            for topic in found:
+                _check(topic)
             resources = [ConfigResource(ConfigResourceType.TOPIC, topic["name"]) for topic in found]
             described = self._library.describe_configs(resources, config_filter="all") if resources else {}
         return {topic["name"]: _topic(topic, described["topic"][topic["name"]]) for topic in found}
@@ -105,6 +105,13 @@ class KafkaPythonAdmin:
         if not self._closed:
             self._closed = True
             self._library.close()
+
+
+def _check(described: dict[str, Any]) -> None:
+    """Raise BrokerError for a topic that could not be described."""
+    if described["error_code"]:
+        problem = for_code(described["error_code"]).__name__
+        raise error_of(described["error_code"], f"topic {described['name']}: {problem}; create it, or ask for access")
 
 
 def _topic(described: dict[str, Any], config: dict[str, Any]) -> Topic:

@@ -5,9 +5,10 @@ from typing import Any
 
 from kafka import errors as library
 
+from streams.clock import Clock
 from streams.kafka.errors import BrokerError, BrokerRejected, BrokerUnavailable, Rejection, Unconfirmed
 from streams.kafka.kafka_python.errors import translated
-from streams.kafka.seam import Connection, Delivered, Outgoing, TopicPartition
+from streams.kafka.seam import Delivered, Outgoing, TopicPartition
 
 
 class KafkaPythonPending:
@@ -36,9 +37,11 @@ class KafkaPythonPending:
 class KafkaPythonProducer:
     """See the seam. ``check`` refuses topics that do not exist, which the library would wait for."""
 
-    def __init__(self, library_producer: Any, connection: Connection, check: Callable[[list[str]], None]) -> None:
+    def __init__(
+        self, library_producer: Any, check: Callable[[list[str]], None], timeout_s: float, clock: Clock
+    ) -> None:
         self._library, self._check = library_producer, check
-        self._timeout_s = connection.timeout_s
+        self._timeout_s, self._clock = timeout_s, clock
         self._known: set[str] = set()
         self._sent: list[KafkaPythonPending] = []
         self._closed = False
@@ -74,32 +77,33 @@ class KafkaPythonProducer:
         )
 
     def flush(self, timeout_s: float) -> None:
-        """See the seam."""
+        """See the seam. The library's own flush returns early when a batch was split because it was too large."""
+        deadline = self._clock.monotonic() + timeout_s
         sent, self._sent = self._sent, []
-        if any(not pending.done() for pending in sent):
-            self._wait(timeout_s)
-        unconfirmed = [pending for pending in sent if not _confirmed(pending)]
+        unconfirmed, refused = [], None
+        for pending in sent:
+            try:
+                pending.result(max(0.0, deadline - self._clock.monotonic()))
+            except BrokerUnavailable:
+                unconfirmed.append(pending)
+            except BrokerError as error:
+                refused = refused or error
+        if refused is not None:
+            raise refused
         if unconfirmed:
             raise Unconfirmed(unconfirmed, timeout_s)
-
-    def _wait(self, timeout_s: float) -> None:
-        try:
-            self._library.flush(timeout_s)
-        except library.KafkaError as error:
-            if not isinstance(translated(error), BrokerUnavailable):
-                raise translated(error) from error
 
     def close(self) -> None:
         """See the seam."""
         if not self._closed:
             self._closed = True
-            self._library.close(timeout=self._timeout_s)
+            try:
+                self._library.close(timeout=self._timeout_s)
+            except library.KafkaError:
+                self._give_up()
 
-
-def _confirmed(pending: KafkaPythonPending) -> bool:
-    """Whether it was acknowledged. Raises BrokerRejected if it was refused."""
-    try:
-        pending.result(0)
-    except BrokerUnavailable:
-        return False
-    return True
+    def _give_up(self) -> None:
+        # The library does not close while it cannot flush, leaves its thread behind, and tries again when it is
+        # collected.
+        self._library._sender.force_close()  # noqa: SLF001
+        self._library._closed = True  # noqa: SLF001
