@@ -1,4 +1,5 @@
-"""Differential fuzzing: the classifier against the executable specification, disagreements shrunk.
+"""Differential fuzzing: the classifier against the executable specification, guided by the facts that are reached,
+disagreements shrunk.
 
 Run it long with ``python -m tests.spec.fuzz --events 200000 --seed 1``; it exits with 1 if there is a disagreement.
 """
@@ -16,6 +17,7 @@ from typing import Any
 
 from classifier.decide import Classifier
 from classifier.table import default_text, load
+from classifier.view import View
 from schemas.events import Model, PolicyDecision
 from schemas.types import Record
 from tests.spec.spec import Answer, Event, fair_reasons, specify
@@ -136,9 +138,54 @@ def _blank(model: type[Record]) -> dict[str, Any]:
     return dict.fromkeys(model.model_fields)
 
 
-def disagreements(
-    events: int, seed: int, decide: Decide, generate: Callable[[Random], Event] = random_event
-) -> Iterator[Event]:
+Generate = Callable[[Random], Event]
+
+
+class Guided:
+    """Random events, most of them crossed from two that had facts which no event before them had.
+
+    Each field is that of one or the other, and every fifth event is a new one. ``facts_of`` gives the facts as bits,
+    and with them the row; ``reached`` are all that were seen.
+    """
+
+    NEW, MOST_SEEDS = 0.2, 3_000
+
+    def __init__(self, generate: Generate, facts_of: Callable[[Event], int]) -> None:
+        self._generate, self._facts_of = generate, facts_of
+        self._seeds: list[Event] = []
+        self.reached = set[int]()
+
+    def __call__(self, rng: Random) -> Event:
+        """The next event."""
+        fresh = not self._seeds or rng.random() < self.NEW
+        event = self._generate(rng) if fresh else self._crossed(rng)
+        bits = self._facts_of(event)
+        if bits not in self.reached:
+            self.reached.add(bits)
+            self._keep(event, rng)
+        return event
+
+    def _crossed(self, rng: Random) -> Event:
+        one, other = rng.choice(self._seeds), rng.choice(self._seeds)
+        return {name: (one if name in KEPT or rng.random() < 0.5 else other)[name] for name in one}
+
+    def _keep(self, event: Event, rng: Random) -> None:
+        """Keep it as a seed, instead of another one where there are enough."""
+        if len(self._seeds) < self.MOST_SEEDS:
+            self._seeds.append(event)
+        else:
+            self._seeds[rng.randrange(self.MOST_SEEDS)] = event
+
+
+def facts_of(event: Event) -> int:
+    """The facts of an event under the default thresholds, as bits."""
+    return View(event, _THRESHOLDS).bits
+
+
+_THRESHOLDS = load(default_text()).thresholds
+
+
+def disagreements(events: int, seed: int, decide: Decide, generate: Generate = random_event) -> Iterator[Event]:
     """Random events on which the two disagree, each shrunk as far as they still disagree in the same parts."""
     rng = Random(seed)
     for _ in range(events):
@@ -164,7 +211,8 @@ def main() -> int:
     options = parser.parse_args()
     decide = classifier()
     seen: dict[str, int] = {}
-    found = (disagreements(options.events, options.seed, decide, generate) for generate in (random_event, policy_event))
+    guided = [Guided(generate, facts_of) for generate in (random_event, policy_event)]
+    found = (disagreements(options.events, options.seed, decide, generate) for generate in guided)
     for event in chain.from_iterable(found):
         text = "\n  ".join((shown(event), *difference(event, decide)))
         seen[text] = seen.get(text, 0) + 1
@@ -172,7 +220,9 @@ def main() -> int:
             break
     for text, count in sorted(seen.items(), key=lambda item: -item[1]):
         sys.stdout.write(f"{count} x {text}\n")
-    sys.stdout.write(f"2 x {options.events} events, {len(seen)} disagreements (specification / classifier)\n")
+    reached = len(guided[0].reached | guided[1].reached)
+    sys.stdout.write(f"2 x {options.events} events with {reached} sets of facts, ")
+    sys.stdout.write(f"{len(seen)} disagreements (specification / classifier)\n")
     return 1 if seen else 0
 
 

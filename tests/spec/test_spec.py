@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from schemas.events import TerminalEvent
 from tests.cases import load_cases
 from tests.spec import spec
-from tests.spec.fuzz import classifier, difference, disagreements, policy_event, shown, shrink
+from tests.spec.fuzz import Guided, classifier, difference, disagreements, facts_of, policy_event, shown, shrink
 from tests.spec.spec import KINDS, specify
 from tests.strategies import OCCURRED_AT, events, random_event, shuffled
 
@@ -357,8 +357,26 @@ def test_open_tool_call_is_no_end(outcome):
 
 @pytest.mark.parametrize("generate", [random_event, policy_event])
 def test_classifier_agrees_on_random_events(generate):
-    found = disagreements(5_000, 7, DECIDE, generate)
+    found = disagreements(5_000, 7, DECIDE, Guided(generate, facts_of))
     assert [(shown(small), difference(small, DECIDE)) for small in found] == []
+
+
+@pytest.mark.parametrize("generate", [random_event, policy_event])
+def test_guided_events_reach_more_sets_of_facts(generate):
+    guided, rng = Guided(generate, facts_of), Random(7)
+    for _ in range(10_000):
+        guided(rng)
+    rng = Random(7)
+    assert len(guided.reached) > 1.1 * len({facts_of(generate(rng)) for _ in range(10_000)})
+
+
+def test_guided_events_are_those_of_the_contract_and_the_same_for_a_seed():
+    again = []
+    for _ in range(2):
+        guided, rng = Guided(random_event, facts_of), Random(3)
+        again.append([guided(rng) for _ in range(300)])
+    assert again[0] == again[1]
+    assert all(TerminalEvent.model_validate(each).model_dump() == each for each in again[0])
 
 
 @settings(derandomize=True, deadline=None, max_examples=300)
