@@ -268,7 +268,7 @@ def _detail(step: Step) -> str:
     facts = step.facts
     if step.part is Part.TOPIC:
         days, size = int(facts["retention.ms"]) / DAY_MS, int(facts["max.message.bytes"])
-        sizes = f"{facts['partitions']} partitions, {facts['replication_factor']} copies"
+        sizes = f"{console.counted(facts['partitions'], 'partition')}, replication {facts['replication_factor']}"
         return f"{sizes}, {days:g} days, up to {size:,} bytes, key {facts['key']}"
     if step.part is Part.SCHEMA:
         number = "" if facts["id"] is None else f" under id {facts['id']}"

@@ -4,7 +4,6 @@ Only confirmed messages count as published. A record that cannot be sent costs i
 as they were read, secrets included: a topic of incoming records stands before redaction.
 """
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from schemas.json_form import to_json
 from schemas.wire import encode_confluent, encode_single_object
 from streams.clock import Clock
 from streams.files import Decoded, Source, place_of
-from streams.kafka.errors import BrokerError, BrokerRejected, Rejection
+from streams.kafka.errors import BrokerError, BrokerRejected, Rejection, Unconfirmed
 from streams.kafka.seam import Admin, Group, Outgoing, Pending, Producer
 from streams.topics import Encoding, key_of
 
@@ -197,12 +196,12 @@ class Publisher:
     def settle(self) -> None:
         """Wait for everything that is on its way. Raises as :meth:`take` does."""
         sent, self._sent, self._sent_bytes = self._sent, [], 0
-        if self.producer is not None and sent:
-            with contextlib.suppress(BrokerError):  # which each message is asked for itself
-                self.producer.flush(self.timeout_s)
+        if self.producer is None or not sent:
+            return
+        late = _flushed(self.producer, self.timeout_s)
         failures = [failure for each in sent if (failure := self._settled(each)) is not None]
         if failures:
-            raise failures[0]
+            raise late or failures[0]
 
     def _settled(self, sent: _Sent) -> BrokerError | None:
         """Count a message that is confirmed, or refused for what it is; the error of any other."""
@@ -217,6 +216,17 @@ class Publisher:
         else:
             self.counts.published[sent.topic, sent.record_type] += 1
         return None
+
+
+def _flushed(producer: Producer, timeout_s: float) -> Unconfirmed | None:
+    """Wait for what was sent; what was not confirmed in time. Any other error each message is asked for itself."""
+    try:
+        producer.flush(timeout_s)
+    except Unconfirmed as late:
+        return late
+    except BrokerError:
+        pass
+    return None
 
 
 def _too_large(reason: str) -> MessageError:

@@ -1,0 +1,85 @@
+"""From settings to clients: every setting arrives, and every error is one of the command's."""
+
+import pytest
+
+from offramp import streaming
+from offramp.config import resolve
+from offramp.errors import CheckFailedError, ConfigurationError, CouldNotCheckError
+from streams.clock import FixedClock
+from streams.kafka.errors import BrokerRejected, BrokerUnavailable, Rejection
+from streams.kafka.seam import Connection, Security
+from streams.registry import RegistryRejected, RegistryUnavailable
+
+
+def settings(environment, text="", tmp_path=None):
+    file = None
+    if text:
+        file = tmp_path / "offramp.toml"
+        file.write_text(text)
+    return resolve(file, {f"OFFRAMP_{name}": value for name, value in environment.items()}, {})
+
+
+def test_every_setting_of_the_broker_arrives(tmp_path):
+    (tmp_path / "password").write_text("geheim\n")
+    given = settings({
+        "KAFKA__SERVERS": "a:1,b:2", "KAFKA__CLIENT_ID": "me", "KAFKA__TIMEOUT_S": "7", "KAFKA__PROTOCOL": "SASL_SSL",
+        "KAFKA__SASL_MECHANISM": "PLAIN", "KAFKA__USERNAME": "u", "KAFKA__PASSWORD_FILE": str(tmp_path / "password"),
+        "KAFKA__CA": "ca.pem", "KAFKA__CERTIFICATE": "c.pem", "KAFKA__KEY": "k.pem", "KAFKA__CHECK_HOSTNAME": "false",
+    })  # fmt: skip
+    security = Security("SASL_SSL", "PLAIN", "u", "geheim", "ca.pem", "c.pem", "k.pem", check_hostname=False)
+    assert streaming.connection(given.kafka) == Connection(("a:1", "b:2"), "me", security, 7)
+    assert "geheim" not in repr(given)
+
+
+def test_what_is_not_set_is_the_seams_default():
+    assert streaming.connection(settings({"KAFKA__SERVERS": "a:1"}).kafka) == Connection(("a:1",))
+
+
+def test_without_servers_there_is_no_broker():
+    with pytest.raises(ConfigurationError, match=r"no broker is configured; set kafka\.servers to host:port"):
+        streaming.client(settings({}).kafka)
+
+
+def test_the_topics_are_those_of_the_prefix_and_a_trials_of_its_own():
+    given = settings(
+        {"TOPICS__PREFIX": "eu.", "TOPICS__OVERRIDES": "enrichments:partitions=2,exit-alerts:segment.ms=5"}
+    )
+    topics = streaming.topics(given)
+    assert topics.enrichments.name == "eu.enrichments"
+    assert topics.enrichments.partitions == 2
+    assert topics.exit_alerts.settings["segment.ms"] == "5"
+    assert streaming.topics(given, trial=True).enrichments.name == "trial.enrichments"
+
+
+def test_without_a_url_there_is_no_registry():
+    assert streaming.registry(settings({}).registry, FixedClock()) is None
+    assert streaming.registry(settings({"REGISTRY__URL": "http://host:1"}).registry, FixedClock()) is not None
+
+
+@pytest.mark.parametrize(
+    "environment", [{"REGISTRY__URL": "host"}, {"REGISTRY__URL": "https://h", "REGISTRY__CA": "no"}]
+)
+def test_a_registry_that_cannot_be_used_is_a_matter_of_configuration(environment):
+    with pytest.raises(ConfigurationError):
+        streaming.registry(settings(environment).registry, FixedClock())
+
+
+ENDS = {
+    "an outage of the broker": (BrokerUnavailable("gone"), CouldNotCheckError, "the broker cannot be asked: gone"),
+    "a refusal of the broker": (BrokerRejected(Rejection.AUTHORIZATION, "no"), ConfigurationError, "refuses: no"),
+    "an outage of the registry": (RegistryUnavailable("gone"), CouldNotCheckError, "gone"),
+    "a refusal of the registry": (RegistryRejected("no"), ConfigurationError, "no"),
+    "an error of the command": (CheckFailedError("failed"), CheckFailedError, "failed"),
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_every_error_is_one_of_the_commands(case):
+    error, kind, said = ENDS[case]
+    with pytest.raises(kind, match=said), streaming.reachable():
+        raise error
+
+
+def test_a_trials_prefix_cannot_be_empty(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"topics\.trial_prefix"):
+        settings({}, '[topics]\ntrial_prefix = ""\n', tmp_path)
