@@ -10,11 +10,22 @@ from contextlib import closing
 from typing import Protocol
 
 import kafka
+from kafka.admin import MemberToRemove
 from kafka.structs import TopicPartition as LibraryPartition
 
 from streams.kafka.fake import FakeCluster
 from streams.kafka.kafka_python.client import KafkaPythonClient
-from streams.kafka.seam import Client, Connection, Consumer, Fetched, NewTopic, Outgoing, Reader, TopicPartition
+from streams.kafka.seam import (
+    Client,
+    Connection,
+    Consumer,
+    Fetched,
+    NewTopic,
+    Outgoing,
+    Reader,
+    Subscription,
+    TopicPartition,
+)
 from tests.broker.kafka import KafkaBroker
 
 DEADLINE_S = 30.0
@@ -85,7 +96,7 @@ class BrokerLab:
     def expel(self, consumer: Consumer, group: str) -> None:
         with closing(kafka.KafkaAdminClient(bootstrap_servers=self._servers)) as admin:
             (member,) = admin.describe_groups([group])[group]["members"]
-            admin.remove_group_members(group, [member["member_id"]])
+            admin.remove_group_members(group, [MemberToRemove(member_id=member["member_id"])])
 
 
 class Recorder:
@@ -141,10 +152,15 @@ def values(fetched: Iterable[Fetched]) -> list[bytes | None]:
     return [message.value for found in fetched for message in found.messages]
 
 
+def member(group: str, topic: str, instance_id: str | None = None) -> Subscription:
+    """A subscription that hears of a rebalance quickly."""
+    return Subscription(group, (topic,), instance_id, session_timeout_s=6, heartbeat_interval_s=0.2)
+
+
 def create(client: Client, name: str, partitions: int = 1, **config: str) -> None:
-    """Create a topic; ``config`` has underscores for dots."""
+    """Create a topic that keeps everything, however old its time says it is; ``config`` has underscores for dots."""
     with closing(client.admin()) as admin:
-        settings = {key.replace("_", "."): value for key, value in config.items()}
+        settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
         admin.create_topics([NewTopic(name, partitions, 1, settings)])
 
 

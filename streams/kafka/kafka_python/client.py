@@ -1,18 +1,19 @@
 """The seam over kafka-python, the default client.
 
 The library works on a thread of its own, so heartbeats go on while nobody polls, up to ``max_poll_interval_s``. Groups
-use the cooperative protocol: a rebalance takes away only what moves, and the rest is read on meanwhile.
+use the cooperative protocol: a rebalance takes away only what moves, though polls are empty until it has ended.
 """
 
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import kafka
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.structs import TopicPartition as LibraryPartition
 
+from streams.clock import Clock, SystemClock
 from streams.kafka.kafka_python.admin import KafkaPythonAdmin
 from streams.kafka.kafka_python.consumer import KafkaPythonConsumer, KafkaPythonReader
 from streams.kafka.kafka_python.errors import at_the_edge
@@ -33,6 +34,7 @@ class KafkaPythonClient:
     """See :class:`streams.kafka.seam.Client`."""
 
     connection: Connection
+    clock: Clock = field(default_factory=SystemClock)
 
     def consumer(
         self, subscription: Subscription, listener: Listener, fetching: Fetching = _FETCHING
@@ -42,7 +44,10 @@ class KafkaPythonClient:
         turns = Turns()
         with at_the_edge():
             library = kafka.KafkaConsumer(**self._reading(fetching), **_membership(subscription))
-        library.subscribe(list(subscription.topics), listener=turns)
+            library.subscribe(list(subscription.topics), listener=turns)
+            # A member that is to share out topics before it knows their partitions shares out none, and stays so.
+            for topic in subscription.topics:
+                library.partitions_for_topic(topic)
         return KafkaPythonConsumer(library, self.connection, listener, turns)
 
     def reader(self, partitions: Iterable[TopicPartition], fetching: Fetching = _FETCHING) -> KafkaPythonReader:
@@ -70,7 +75,10 @@ class KafkaPythonClient:
         """See the seam."""
         settings = common(self.connection) | {
             "acks": "all",
-            "enable_idempotence": True,
+            # Its idempotent producer fails for good, neighbours and all, over one message that is too large. So a
+            # retry may write twice, and one request at a time keeps the order.
+            "enable_idempotence": False,
+            "max_in_flight_requests_per_connection": 1,
             "allow_auto_create_topics": False,
             "metrics_enabled": False,
             "batch_size": _BATCH_BYTES,
@@ -79,7 +87,9 @@ class KafkaPythonClient:
             "max_block_ms": int(self.connection.timeout_s * 1000),
         }
         with at_the_edge():
-            return KafkaPythonProducer(kafka.KafkaProducer(**settings), self.connection, self._require)
+            return KafkaPythonProducer(
+                kafka.KafkaProducer(**settings), self._require, self.connection.timeout_s, self.clock
+            )
 
     def admin(self) -> KafkaPythonAdmin:
         """See the seam."""
