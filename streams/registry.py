@@ -8,7 +8,8 @@ Errors::
 
     RegistryError
     ├── RegistryUnavailable   an outage: retry with backoff, move no offset
-    └── RegistryRejected      what was asked is refused and stays refused: credentials, an incompatible schema
+    └── RegistryRejected      what was asked is refused and stays refused: credentials, certificates, an incompatible
+                              schema
 
 What is remembered: a schema, or why it cannot be used, for ever, because an id never changes its meaning; that an id is
 unknown for a short time, because it may be registered a moment later; an outage never.
@@ -116,7 +117,10 @@ class _Http:
             self._headers |= urllib3.make_headers(basic_auth=f"{access.username}:{access.password}")
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> _Answer:
-        """The answer, of MAX_ANSWER_BYTES or cut off behind that. Raises RegistryUnavailable if none comes in time."""
+        """The answer, of MAX_ANSWER_BYTES or cut off behind that.
+
+        Raises RegistryUnavailable if none comes in time, RegistryRejected if who answers cannot be trusted.
+        """
         deadline = self._clock.monotonic() + self._access.timeout_s
         try:
             response = self._pool.request(
@@ -131,8 +135,14 @@ class _Http:
             )
             return self._read(response, deadline)
         except (HTTPError, OSError) as error:
-            reason = str(error).rpartition(": ")[2]
-            raise RegistryUnavailable(f"the registry at {self._access.url} cannot be reached: {reason}") from error
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> RegistryError:
+        cause, place = error.args[0] if error.args else None, f"the registry at {self._access.url}"
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            reason = cause.verify_message
+            return RegistryRejected(f"{place} shows a certificate that is not trusted: {reason}; check registry.ca")
+        return RegistryUnavailable(f"{place} cannot be reached: {str(error).rpartition(': ')[2]}")
 
     def _read(self, response: urllib3.BaseHTTPResponse, deadline: float) -> _Answer:
         body = bytearray()

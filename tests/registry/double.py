@@ -2,17 +2,19 @@
 
 It speaks what :mod:`streams.registry` asks, as Confluent's registry answers it. It does not show: compatibility between
 versions (:attr:`SchemaRegistryDouble.incompatible` names subjects that refuse), references, soft deletes, several
-nodes, TLS.
+nodes.
 """
 
 import base64
 import json
+import ssl
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -29,7 +31,8 @@ class SchemaRegistryDouble:
     - ``calls``: how often each ``METHOD /path`` was asked
     """
 
-    def __init__(self) -> None:
+    def __init__(self, certificate: Path | None = None) -> None:
+        """``certificate`` is a PEM file with a server's key and chain: the registry then speaks TLS."""
         self.schemas: dict[int, dict[str, Any]] = {}
         self.subjects: dict[str, list[int]] = {}
         self.levels: dict[str, str] = {}
@@ -42,10 +45,16 @@ class SchemaRegistryDouble:
         self.calls: Counter[str] = Counter()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
+        self._scheme = "http"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+            self._scheme = "https"
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
 
     def add(self, schema: Any, schema_id: int | None = None, **more: Any) -> int:
         """Put a schema under an id, whatever it is; a text stays as it is."""

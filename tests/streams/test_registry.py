@@ -1,6 +1,8 @@
 """The registry's client against a real HTTP server: what it remembers, and which "no" is whose fault."""
 
 import json
+import os
+import shutil
 import socket
 import time
 import tracemalloc
@@ -23,6 +25,7 @@ from streams.registry import (
     RegistryRejected,
     RegistryUnavailable,
 )
+from tests.broker.certificates import make_certificates
 from tests.registry.double import SchemaRegistryDouble
 from tests.schemas.samples import full
 
@@ -302,6 +305,20 @@ def test_certificates_that_cannot_be_read_are_refused_at_once(tmp_path):
     (tmp_path / "bad.pem").write_text("no certificate")
     with pytest.raises(RegistryRejected, match="no certificates can be read"):
         Registry(RegistryAccess("https://host", ca_file=str(tmp_path / "bad.pem")), FixedClock())
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None and not os.environ.get("CI"), reason="openssl makes certificates")
+def test_a_registry_must_show_a_certificate_of_the_authority(tmp_path):
+    ours, foreign = make_certificates(tmp_path / "ours"), make_certificates(tmp_path / "foreign")
+    with SchemaRegistryDouble(ours.server).running() as double:
+        schema_id = double.add(EVENT)
+        trusting = RegistryAccess(double.url, "me", "geheim", ca_file=str(ours.authority))
+        assert Registry(trusting, SystemClock()).by_id(schema_id).is_current
+        for authority in ("", str(foreign.authority)):
+            wary = Registry(RegistryAccess(double.url, "me", "geheim", ca_file=authority), SystemClock())
+            with pytest.raises(RegistryRejected, match="self-signed certificate in certificate chain; check"):
+                wary.by_id(schema_id)
+        assert double.calls.total() == 1
 
 
 # Registering
