@@ -74,7 +74,7 @@ class Mismatch(_Part):
     def text(self) -> str:
         """The mismatch as a sentence."""
         if self.what == "prohibited":
-            return f"the exit {self.actual} is prohibited by the label; it prohibits {_said(self.expected)}"
+            return f"the exit {self.actual} is prohibited by the label"
         if self.what == "ruled_out":
             return f"the label prohibits {_said(self.expected)}; the facts rule out {_said(self.actual)}"
         return f"{self.what}: expected {_said(self.expected)}, got {_said(self.actual)}"
@@ -93,6 +93,8 @@ def read(raw: Any, name: str = "") -> tuple[LabelledEvent, Event]:
         raise LabelError(f"event: the type {event['type']} has no exit")
     if (labelled.expect is None) is not (labelled.prohibited is None):
         raise LabelError("expect and prohibited: give both, or null for both until it is labelled")
+    if labelled.expect and labelled.expect.kind in (labelled.prohibited or ()):
+        raise LabelError(f"prohibited: rules out {labelled.expect.kind}, which is the kind that is expected")
     if not labelled.name and not name:
         raise LabelError("id: missing; so that a failing case can be named")
     return labelled.model_copy(update={"id": labelled.name or name}), event

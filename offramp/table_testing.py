@@ -150,10 +150,15 @@ _SUFFIXES = {".jsonl", ".ndjson", ".json"}
 def _files(place: Path) -> list[Path]:
     if not place.is_dir():
         return [place]
-    found = sorted(path for path in place.rglob("*") if path.suffix in _SUFFIXES and path.is_file())
+    found = sorted(path for path in place.rglob("*") if path.suffix in _SUFFIXES and _is_to_be_read(path))
     if not found:
         raise ConfigurationError(f"{place}: no file of labelled events, .jsonl, .ndjson or .json, in it")
     return found
+
+
+def _is_to_be_read(path: Path) -> bool:
+    """Whether it is a file, or a link to one that is not there, which must be told. A pipe would never end."""
+    return path.is_file() or (path.is_symlink() and not path.exists())
 
 
 def _records(file: Path) -> Iterator[_Record]:

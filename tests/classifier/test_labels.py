@@ -31,15 +31,16 @@ WRONG = {
         "obligations: expected reconcile, got none",
     ),
     "prohibited": (
-        {"prohibited": ["human_queue"]},
-        "the exit human_queue is prohibited by the label; it prohibits human_queue",
+        {"expect": EXPECT | {"kind": "refusal"}, "prohibited": ["human_queue"]},
+        "kind: expected refusal, got human_queue",
+        "the exit human_queue is prohibited by the label",
     ),
 }
 
 
-@pytest.mark.parametrize(("changed", "text"), WRONG.values(), ids=WRONG)
-def test_what_is_answered_otherwise_is_told(changed, text):
-    assert _wrong(**changed) == [text]
+@pytest.mark.parametrize(("changed", "texts"), [(changed, texts) for changed, *texts in WRONG.values()], ids=WRONG)
+def test_what_is_answered_otherwise_is_told(changed, texts):
+    assert _wrong(**changed) == texts
 
 
 OPEN = EVENT | {"completion": {"claimed": True, "result": "satisfied"}}
@@ -50,11 +51,12 @@ def test_what_the_facts_leave_open_is_told_apart_from_the_exit():
     assert _wrong(event=OPEN, expect=expect, prohibited=["human_queue", "refusal"]) == [
         "the label prohibits human_queue, refusal; the facts rule out refusal, fallback, partial"
     ]
-    assert _wrong(event=OPEN, expect=expect, prohibited=["completed", "human_queue"]) == [
-        "the exit completed is prohibited by the label; it prohibits completed, human_queue",
+    assert _wrong(event=OPEN, expect=expect, prohibited=["refusal"]) == []
+    expect |= {"kind": "partial", "verified": False}
+    assert _wrong(event=OPEN, expect=expect, prohibited=["completed", "human_queue"])[2:] == [
+        "the exit completed is prohibited by the label",
         "the label prohibits completed, human_queue; the facts rule out refusal, fallback, partial",
     ]
-    assert _wrong(event=OPEN, expect=expect, prohibited=["refusal"]) == []
 
 
 def test_an_open_reason_may_be_any():
@@ -90,6 +92,7 @@ NO_LABEL = {
     "an empty name": (GOOD | {"id": ""}, "^id: must not be empty$"),
     "a word for a truth": (GOOD | {"expect": EXPECT | {"verified": "no"}}, "^expect.verified: must be true or false$"),
     "seconds for an instant": (GOOD | {"event": EVENT | {"occurred_at": 1_800_000_000}}, "occurred_at: must be ISO"),
+    "what is expected and prohibited": (GOOD | {"prohibited": ["human_queue"]}, "^prohibited: rules out human_queue"),
     "half a label": (GOOD | {"expect": None}, "expect and prohibited: give both"),
     "an unknown kind": (GOOD | {"prohibited": ["error"]}, "^prohibited.0: must be 'completed'"),
     "a misspelt key": (GOOD | {"expected": EXPECT}, "^expected: nothing of that name may stand here$"),

@@ -1,6 +1,7 @@
 """``offramp table test`` runs labelled events against a table, and says what of the table they exercise."""
 
 import json
+import os
 
 import pytest
 
@@ -179,10 +180,20 @@ def test_cases_that_nobody_labelled_are_said_to_test_nothing(tmp_path):
     assert (status, answer["remarks"]) == (0, ["no case has a label, so nothing is tested"])
 
 
-def test_a_directory_is_no_file_whatever_it_is_called(tmp_path):
+def test_a_directory_or_a_pipe_is_no_file_whatever_it_is_called(tmp_path):
     (tmp_path / "odd.jsonl").mkdir()
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "to-it.jsonl").symlink_to(tmp_path / "odd.jsonl")
     write_lines(tmp_path / "good.ndjson", [GOOD])
     assert _json(tmp_path)[0] == 0
+
+
+def test_a_link_to_cases_that_are_gone_is_told(tmp_path):
+    write_lines(tmp_path / "good.jsonl", [GOOD])
+    (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
+    done = run("table", "test", tmp_path)
+    assert (done.status, done.out) == (2, b"")
+    assert "gone.jsonl: No such file" in done.err
 
 
 def test_a_json_file_holds_variants_or_one_case(tmp_path):
