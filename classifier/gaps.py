@@ -6,8 +6,7 @@ A gap names its subject and field; ``path`` and ``best`` say what value the fiel
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from classifier.change import Path, changed
 from classifier.effects import is_verified
@@ -25,8 +24,7 @@ class GapKind:
     meaning: str
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(NamedTuple):
     """One missing field of one event. ``best`` is a value with which it would no longer be missing."""
 
     kind: GapKind
@@ -35,7 +33,7 @@ class Gap:
     path: Path
     best: Any
 
-    @cached_property
+    @property
     def text(self) -> str:
         """The gap as classifications list it: subject, colon, field, ``missing``."""
         return f"{self.subject}: {self.field} missing"
@@ -87,6 +85,7 @@ _BEST_FOR_FALLBACK: dict[str, Any] = {
     "disclosed": True,
     "access": "read",
 }
+_BEST_FOR_CALL: tuple[tuple[str, Any], ...] = (("access", "read"), ("required", False), ("outcome", "ok"))
 
 
 def of(view: View) -> list[Gap]:
@@ -96,7 +95,7 @@ def of(view: View) -> list[Gap]:
     """
     event = view.event
     if view.policy.denials:
-        return _once(list(_policy_gaps(event)))
+        return _once(_policy_gaps(event))
     found: list[Gap] = []
     if event["fallbacks"]:
         found += _fallback_gaps(view)
@@ -185,32 +184,46 @@ def _effect_gaps(view: View) -> Iterator[Gap]:
             yield Gap(LEDGER, subject, "ledger entry", ("side_effects", len(entries)), settled)
 
 
-def _call_gaps(event: Event) -> Iterator[Gap]:
+def _call_gaps(event: Event) -> list[Gap]:
+    found: list[Gap] = []
     for index, call in enumerate(event["tool_calls"]):
         if call["outcome"] == "ok":
             continue
-        subject = f"tool_call {call['call_id'] or call['tool'] or _UNNAMED}"
-        for field, best in (("access", "read"), ("required", False), ("outcome", "ok")):
+        for field, best in _BEST_FOR_CALL:
             if call[field] in (None, "unknown"):
-                yield Gap(ACCESS, subject, field, ("tool_calls", index, field), best)
+                subject = f"tool_call {call['call_id'] or call['tool'] or _UNNAMED}"
+                found.append(Gap(ACCESS, subject, field, ("tool_calls", index, field), best))
+    return found
 
 
-def _policy_gaps(event: Event) -> Iterator[Gap]:
-    denied = any(d["effect"] == "deny" for d in event["policy_decisions"])
-    for index, decision in enumerate(event["policy_decisions"]):
-        subject = f"policy_decision {decision['decision_id'] or decision['policy_id'] or _UNNAMED}"
-        path: Path = ("policy_decisions", index)
-        if decision["effect"] in (None, "unknown"):
-            yield Gap(DECISION, subject, "effect", (*path, "effect"), "allow")
-        if decision["effect"] == "allow" and decision["source"] in (None, "unknown"):
-            yield Gap(DECISION, subject, "source", (*path, "source"), "application")
-        if decision["effect"] == "allow" and denied and decision["decided_at"] is None:
-            yield Gap(DECISION, subject, "decided_at", (*path, "decided_at"), event["occurred_at"])
+def _policy_gaps(event: Event) -> list[Gap]:
+    found: list[Gap] = []
+    decisions: list[Event] = event["policy_decisions"]
+    denied = any(d["effect"] == "deny" for d in decisions)
+    for index, decision in enumerate(decisions):
+        missing = _missing_in_decision(decision, event["occurred_at"], beside_denial=denied)
+        if missing:
+            subject = f"policy_decision {decision['decision_id'] or decision['policy_id'] or _UNNAMED}"
+            found += [Gap(DECISION, subject, field, ("policy_decisions", index, field), best) for field, best in missing]
         approval = decision["approval"]
         if approval and approval["state"] == "granted":
-            for field, best in (("approver", "approver"), ("resolved_at", decision["decided_at"] or 0)):
-                if approval[field] in (None, ""):
-                    yield Gap(APPROVAL, f"approval of {subject}", field, (*path, "approval", field), best)
+            subject = f"approval of policy_decision {decision['decision_id'] or decision['policy_id'] or _UNNAMED}"
+            path: Path = ("policy_decisions", index, "approval")
+            missing = [("approver", "approver"), ("resolved_at", decision["decided_at"] or 0)]
+            found += [Gap(APPROVAL, subject, f, (*path, f), best) for f, best in missing if approval[f] in (None, "")]
+    return found
+
+
+def _missing_in_decision(decision: Event, occurred_at: int, *, beside_denial: bool) -> list[tuple[str, Any]]:
+    effect = decision["effect"]
+    if effect in (None, "unknown"):
+        return [("effect", "allow")]
+    if effect != "allow":
+        return []
+    missing: list[tuple[str, Any]] = [("source", "application")] if decision["source"] in (None, "unknown") else []
+    if beside_denial and decision["decided_at"] is None:
+        missing.append(("decided_at", occurred_at))
+    return missing
 
 
 def _run_gaps(event: Event) -> list[Gap]:

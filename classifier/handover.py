@@ -42,6 +42,7 @@ NEEDED_BY_SOURCE = {
 """What a fallback of each source must state; a source that is not listed is never eligible."""
 
 _SECOND = 1_000_000
+_NONE_PROTECTED: frozenset[str] = frozenset()
 
 
 class Fallbacks:
@@ -54,21 +55,21 @@ class Fallbacks:
         self.bits = 0
         self.chosen: Event | None = None
         self.reason: str | None = None
-        self.protected: set[str] = set()
+        self.protected = _NONE_PROTECTED
         if event["fallbacks"]:
             self.protected = self._protected_operations(effects)
             self._judge_applied(paths)
             self._judge_ready(paths)
             self._judge_protection(effects)
 
-    def _protected_operations(self, effects: Effects) -> set[str]:
+    def _protected_operations(self, effects: Effects) -> frozenset[str]:
         """Operations with one key on every attempt and a keyed retry of their own whose preconditions hold."""
         retries = {
             f["operation_id"]
             for f in self.event["fallbacks"]
             if f["source"] == "idempotent_retry" and f["preconditions_met"] is True
         }
-        return {id_ for id_ in retries & effects.by_id.keys() if has_one_key(effects.by_id[id_].writes)}
+        return frozenset(id_ for id_ in retries & effects.by_id.keys() if has_one_key(effects.by_id[id_].writes))
 
     def _judge_protection(self, effects: Effects) -> None:
         ambiguous = [op for op in effects.operations if op.ambiguous]

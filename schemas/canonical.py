@@ -33,8 +33,9 @@ encode_json = msgspec.json.Encoder().encode
 def digests(event: Event) -> tuple[str, str]:
     """The event's ``(evidence_digest, content_digest)``, each ``sha256:`` and 64 hex digits.
 
-    A list of several items is hashed as its sorted items; everything else goes through one encoding. The content
-    digest continues the evidence digest with identity and prose.
+    Records go in as their values without names, which halves what is encoded and hashed. A list of several items is
+    hashed as its sorted items; everything else goes through one encoding. The content digest continues the evidence
+    digest with identity and prose.
     """
     values = list(_evidence_of(event))
     parts = [b""]
@@ -43,12 +44,13 @@ def digests(event: Event) -> tuple[str, str]:
             values[index] = canonicalise(values[index])
     for index, canonicalise_item in _LISTS:
         items = values[index]
-        if items:
-            if canonicalise_item is not None:
-                items = values[index] = [canonicalise_item(item) for item in items]
-            if len(items) > 1:
-                parts.append(b"%d:" % index + b",".join(sorted(map(encode_json, items))))
-                values[index] = len(items)
+        if not items:
+            continue
+        if len(items) == 1:
+            values[index] = canonicalise_item(items[0])
+        else:
+            parts.append(b"%d:" % index + b",".join(sorted([encode_json(canonicalise_item(item)) for item in items])))
+            values[index] = len(items)
     parts[0] = encode_json(values)
     digest = hashlib.sha256(b"\n".join(parts))
     evidence = digest.hexdigest()
@@ -72,13 +74,13 @@ def _sorted_list(value: list[Any]) -> list[Any]:
     return value if len(value) < 2 else sorted(value, key=encode_json)
 
 
-def _record(model: type[Record]) -> Canonicalise | None:
-    """How a record's values are canonicalised: prose left out, what is nested in it ordered. None: as they are."""
+def _record(model: type[Record]) -> Canonicalise:
+    """How a record is canonicalised: its values without names and without prose, what is nested in it ordered."""
     fields = [(name, info) for name, info in model.model_fields.items() if not _is_prose(info)]
     nested = [(i, f) for i, (name, info) in enumerate(fields) if (f := _nested(name, info)) is not None]
-    if not nested and len(fields) == len(model.model_fields):
-        return None
-    values_of = itemgetter(*(name for name, _ in fields))
+    values_of: Canonicalise = itemgetter(*(name for name, _ in fields))
+    if not nested:
+        return values_of
 
     def canonicalise(record: Event) -> list[Any]:
         values = list(values_of(record))
@@ -91,13 +93,25 @@ def _record(model: type[Record]) -> Canonicalise | None:
 
 
 def _nested(name: str, info: FieldInfo) -> Canonicalise | None:
-    """How a field of a nested record is canonicalised; None where it stays as it is."""
+    """How a field is canonicalised; None where it stays as it is."""
     model, origin = _model_in(info), get_origin(info.annotation)
-    if origin is list:
-        return None if name in _ORDERED else _sorted_list
     if origin is dict:
         return _sorted_map
+    if origin is list:
+        return _list(model, ordered=name in _ORDERED)
     return _record(model) if model else None
+
+
+def _list(model: type[Record] | None, *, ordered: bool) -> Canonicalise | None:
+    if model is None:
+        return None if ordered else _sorted_list
+    canonicalise = _record(model)
+
+    def canonicalise_all(items: list[Event]) -> list[Any]:
+        found = [canonicalise(item) for item in items]
+        return found if ordered else _sorted_list(found)
+
+    return canonicalise_all
 
 
 def _model_in(info: FieldInfo) -> type[Record] | None:
@@ -110,23 +124,16 @@ def _is_prose(info: FieldInfo) -> bool:
     return any(isinstance(marker, ProseMarker) for marker in (*info.metadata, *annotated))
 
 
-def _steps(steps: list[Event]) -> list[Event]:
-    return [step | {"checks": _sorted_map(step["checks"])} if len(step["checks"]) > 1 else step for step in steps]
-
-
-def _plan() -> tuple[list[tuple[int, Canonicalise]], list[tuple[int, Canonicalise | None]]]:
-    """For each evidence field that is more than a scalar: its index and how it is canonicalised."""
+def _plan() -> tuple[list[tuple[int, Canonicalise]], list[tuple[int, Canonicalise]]]:
+    """For each evidence field that is more than a scalar, its index and how it is canonicalised: lists of independent
+    records item by item, everything else as a whole."""
     records: list[tuple[int, Canonicalise]] = []
-    lists: list[tuple[int, Canonicalise | None]] = []
+    lists: list[tuple[int, Canonicalise]] = []
     for index, (name, info) in enumerate(_EVIDENCE):
-        model, origin = _model_in(info), get_origin(info.annotation)
-        if origin is list and name not in _ORDERED:
-            lists.append((index, _record(model) if model else None))
-        elif origin is list:
-            records.append((index, _steps))
-        elif origin is dict:
-            records.append((index, _sorted_map))
-        elif model and (canonicalise := _record(model)) is not None:
+        model, canonicalise = _model_in(info), _nested(name, info)
+        if model and get_origin(info.annotation) is list and name not in _ORDERED:
+            lists.append((index, _record(model)))
+        elif canonicalise is not None:
             records.append((index, canonicalise))
     return records, lists
 

@@ -7,6 +7,7 @@ types are dropped, since the bytes are the same and an instant stays the integer
 """
 
 import functools
+import sys
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, NamedTuple
@@ -158,7 +159,8 @@ def _plain(schema: AvroType, depth: int) -> AvroType:
             raise _incompatible(f"it counts instants as {unit}; write timestamp-micros")
         kept = {key: value for key, value in schema.items() if key != "logicalType" and not key.startswith("__")}
         return {key: _plain(value, depth - 1) for key, value in kept.items()}
-    return schema
+    # Decoded records have these names as keys and symbols as values, and are asked for them by the interpreter's own.
+    return sys.intern(schema) if isinstance(schema, str) else schema
 
 
 def _kind(parsed: AvroType) -> str:
