@@ -35,7 +35,7 @@ from sinks.rows import (
 from sinks.store import open_store
 from streams.files import SOURCE_KIND, Chunk, chunks, decode_chunk, open_source
 from streams.ingest import Report, Writer
-from streams.worker import Outcome, Setup, Task, Worker, parts
+from streams.worker import Outcome, Setup, Task, Worker
 
 CHUNKS = 10
 ROUNDS = 5
@@ -92,7 +92,7 @@ def stages(chunk: Chunk, classify: Classifier, redactor: Redactor, rounds: Round
     """Take one chunk through what a worker does, part by part of it, as the worker does."""
     events: list[EventRow] = []
     verdicts: list[ClassificationRow] = []
-    for part in parts(chunk):
+    for part in chunk.parts():
         text = b"\n".join(item.data for item in part.items if isinstance(item, Block))
         rounds.timed("search for secrets", redactor.suspicious, text)
         records = [decoded.record for decoded in rounds.timed("decode and check", decode_chunk, part)]
@@ -117,9 +117,9 @@ class Watched:
         """Insert, timed per table."""
         self._rounds.timed(f"insert {table}", self._store.insert, table, stream)
 
-    def identities(self, *arguments: Any) -> Any:
+    def are_new(self, *arguments: Any) -> Any:
         """Look identities up, timed."""
-        return self._rounds.timed("look identities up", self._store.identities, *arguments)
+        return self._rounds.timed("look identities up", self._store.are_new, *arguments)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -130,7 +130,7 @@ def write(outcomes: list[Outcome], directory: Path, rounds: Rounds) -> None:
     table = load(default_text())
     with open_store(directory, holder="bench", lock_timeout_s=0, now=lambda: 1, wait=time.sleep) as store:
         store.migrate()
-        writer = Writer(Watched(store, rounds), table, "p", lambda: 1)
+        writer = Writer(Watched(store, rounds), table, lambda: 1)
         rounds.timed("writer as a whole", lambda: list(writer.write(iter(outcomes), Report())))
 
 
@@ -141,12 +141,12 @@ def measure(file: Path, scratch: Path) -> dict[str, Any]:
     count, container = sum(chunk.count for chunk in some), container_of(some)
     redactor, rounds = Redactor(KEY), Rounds()
     worker = Worker(Setup(default_text(), redactor))
-    outcomes = [worker.run(Task(chunk, "p", 1)) for chunk in some]
+    outcomes = [worker.run(Task(chunk, SOURCE_KIND, "p", 1)) for chunk in some]
     for number in range(ROUNDS):
         rounds.timed("fastavro.reader", read_all, container)
         for chunk in some:
             stages(chunk, worker.classifier, redactor, rounds)
-            outcome = rounds.timed("worker as a whole", worker.run, Task(chunk, "p", 1))
+            outcome = rounds.timed("worker as a whole", worker.run, Task(chunk, SOURCE_KIND, "p", 1))
             rounds.timed("hand over", lambda of: pickle.loads(pickle.dumps(of)), outcome)  # noqa: S301 -- our own
         write(outcomes, scratch / f"store-{number}", rounds)
         rounds.close()

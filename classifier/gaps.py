@@ -204,7 +204,9 @@ def _policy_gaps(event: Event) -> list[Gap]:
         missing = _missing_in_decision(decision, event["occurred_at"], beside_denial=denied)
         if missing:
             subject = f"policy_decision {decision['decision_id'] or decision['policy_id'] or _UNNAMED}"
-            found += [Gap(DECISION, subject, field, ("policy_decisions", index, field), best) for field, best in missing]
+            found += [
+                Gap(DECISION, subject, field, ("policy_decisions", index, field), best) for field, best in missing
+            ]
         approval = decision["approval"]
         if approval and approval["state"] == "granted":
             subject = f"approval of policy_decision {decision['decision_id'] or decision['policy_id'] or _UNNAMED}"

@@ -12,7 +12,7 @@ from offramp.errors import ConfigurationError, CouldNotCheckError
 from offramp.session import Session
 from schemas.exits import KINDS
 from sinks.rows import Disposition
-from streams.files import STDIN, Source, chunks, open_source
+from streams.files import SOURCE_KIND, STDIN, Source, chunks, open_source
 from streams.ingest import Report, Writer
 from streams.parallel import Pool, WorkerLostError
 from streams.worker import TERMINAL_EVENT, Outcome, Setup, Task
@@ -45,9 +45,10 @@ class Ingestion:
         sources = open_sources(files, self.spool)
         with self.session.store(verb) as store:
             for source in sources:
-                writer = Writer(store, table, source.partition, self.session.clock.now_micros)
+                writer = Writer(store, table, self.session.clock.now_micros)
                 decoded = self._followed(source, self._outcomes(source, setup))
-                for outcome in writer.write(decoded, self.report):
+                recorded = writer.recorded_until(SOURCE_KIND, source.partition)
+                for outcome in writer.write(decoded, self.report, recorded):
                     yield outcome.lines
                 # A file of companions decides nothing, so the table that decided before stays the current one.
                 if any(kind == TERMINAL_EVENT for kind, _ in self.report.fates):
@@ -59,7 +60,7 @@ class Ingestion:
 
     def _outcomes(self, source: Source, setup: Setup) -> Iterator[Outcome]:
         now = self.session.clock.now_micros
-        tasks = (Task(chunk, source.partition, now()) for chunk in chunks(source, setup.limits))
+        tasks = (Task(chunk, SOURCE_KIND, source.partition, now()) for chunk in chunks(source, setup.limits))
         try:
             yield from Pool(self._processes(source)).run(setup, tasks)
         except WorkerLostError as error:
@@ -78,7 +79,7 @@ class Ingestion:
         done = 0
         with console.progress(Path(source.name).name or source.name, source.size) as show:
             for outcome in outcomes:
-                done += len(outcome.entries)
+                done += outcome.messages
                 show(outcome.consumed, done)
                 yield outcome
 

@@ -21,8 +21,9 @@ from schemas.container import Block
 from schemas.errors import MessageError
 from schemas.redaction import Redactor
 from schemas.unknown import Unknown, foreign_records, unknown_in
+from streams.batch import Decoded
 from streams.cut import Failure, Limits
-from streams.files import Chunk, Decoded, Source, chunks, decode_chunk, place_of
+from streams.files import Chunk, Source, chunks, decode_chunk, place_of
 from streams.worker import TERMINAL_EVENT
 
 MOST_NAMES = 1000

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas.companions import COMPANIONS
 from sinks.columns import INSTANT, arrow_fields
@@ -82,7 +83,8 @@ class ClassificationRow(NamedTuple):
 
 
 class LedgerRow(NamedTuple):
-    """What became of one message. ``event_id`` is a companion's record id; both ids are empty for a dead letter."""
+    """What became of one message. ``event_id`` is a companion's record id; ids, type and digest are empty for what is
+    no record."""
 
     source: str
     partition: str
@@ -321,10 +323,25 @@ def encode_companions(record_type: str, items: Sequence[CompanionRow]) -> bytes:
     })  # fmt: skip
 
 
+_KEYS = _schema({"tenant": _TEXT, "id": _TEXT})
+
+
 def encode_keys(keys: Sequence[tuple[str, str]]) -> bytes:
     """Identities (tenant, id) as a stream of the columns ``tenant`` and ``id``."""
     columns = {"tenant": [tenant for tenant, _ in keys], "id": [name for _, name in keys]}
-    return _write(pa.table(columns, schema=_schema({"tenant": _TEXT, "id": _TEXT})))
+    return _write(pa.table(columns, schema=_KEYS))
+
+
+def keys_of_ledger(stream: bytes) -> dict[str, bytes]:
+    """The identities in a stream of ``ingest_ledger``, per record type, as :func:`encode_keys` gives them."""
+    ledger = _read(stream)
+    types = ledger["record_type"]
+    found = {}
+    for kind in types.unique().to_pylist():
+        if kind:
+            of_kind = ledger.filter(pc.equal(types, kind)).select(["tenant", "event_id"])
+            found[kind] = _write(of_kind.rename_columns(_KEYS.names).cast(_KEYS))
+    return found
 
 
 def filter_rows(stream: bytes, keep: Sequence[bool]) -> bytes:

@@ -234,6 +234,17 @@ class Store:
         wanted = set(keys)
         return {(tenant, key): Known(*rest) for tenant, key, *rest in rows if (tenant, key) in wanted}
 
+    def are_new(self, keys: bytes, record_type: str) -> bool:
+        """Whether none of the ``keys``, a stream of ``rows.encode_keys``, is stored or stands there twice.
+
+        May say no where :meth:`identities` finds nothing, never the other way round.
+        """
+        table, _ = _identity_of(record_type)
+        stored = f"SELECT 1 FROM {table} WHERE identity IN ({_PROBED})"  # noqa: S608 -- names
+        sql = f"SELECT uniqExact(tenant, id) = count() AND NOT EXISTS ({stored}) FROM probe"  # noqa: S608 -- names
+        ((new,),) = read_columns(self._engine.lookup(keys, sql))
+        return bool(new)
+
     def classified(self, keys: Sequence[Key], table_digest: str, classifier_version: str) -> set[Key]:
         """Which of ``keys`` that decision table has classified under that version of the classifier."""
         sql = f"{_CLASSIFIED} AND table_digest = {{table:String}} AND classifier_version = {{version:String}}"

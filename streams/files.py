@@ -14,13 +14,16 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import BinaryIO, Literal
 
+from schemas.canonical import encode_json
 from schemas.container import MAGIC, Block, Header, Lost, decode_block, read_blocks, read_header
 from schemas.errors import ErrorCode, MessageError
 from schemas.json_form import parse_json
+from schemas.wire import SchemaSource
+from streams.batch import PART_RECORDS, Decoded
 from streams.cut import BOM, Failure, Limits, Text, cut_array, cut_lines, cut_texts
 from streams.pieces import ByteReader, Compression, Meter, compression_of, read_pieces
 
@@ -67,21 +70,39 @@ class Chunk:
     items: tuple[Text | Block | Failure, ...]
     header: Header | None = None
 
+    @property
+    def end(self) -> int:
+        """The position behind the last."""
+        return self.first + self.count
 
-class Decoded(NamedTuple):
-    """A record, or why there is none, at ``position`` in its source, counted from 0, and, in a text, 1-based ``line``.
+    def parts(self) -> "Iterator[Chunk]":
+        """The same as several chunks of about :data:`PART_RECORDS` messages; a block stays whole."""
+        first, count, items = self.first, 0, list[Text | Block | Failure]()
+        for item in self.items:
+            items.append(item)
+            count += item.records if isinstance(item, Block) else 1
+            if count >= PART_RECORDS:
+                yield replace(self, first=first, count=count, items=tuple(items))
+                first, count, items = first + count, 0, []
+        if items:
+            yield replace(self, first=first, count=count, items=tuple(items))
 
-    On an error ``raw`` holds the bytes, decompressed where possible: all ``size`` of them or, over the limit and behind
-    a damage, the first few. ``span`` positions are covered: more than one where the rest of a block is lost.
-    """
+    def plain_text(self) -> bytes | None:
+        """All bytes in which a secret would show as it is; None if the blocks are compressed."""
+        if self.header is not None and self.header.codec != "null":
+            return None
+        items = (item for item in self.items if not isinstance(item, Failure))
+        return b"\n".join(item.data if isinstance(item, Block) else item[1] for item in items)
 
-    position: int
-    line: int | None
-    record: dict[str, Any] | None
-    error: MessageError | None = None
-    raw: bytes = b""
-    size: int = 0
-    span: int = 1
+    def decode(self, limits: Limits, schemas: SchemaSource | None = None) -> list[Decoded]:  # noqa: ARG002 -- a file brings its own
+        """See :func:`decode_chunk`."""
+        return decode_chunk(self, limits)
+
+    def raw_of(self, decoded: Decoded) -> bytes:
+        """What a record that was decoded, then refused, was read from; of a block, which holds many, only its own."""
+        if decoded.record is None:
+            return b""
+        return encode_json(decoded.record) if self.header else self.items[decoded.position - self.first][1]
 
 
 def place_of(source: Source, decoded: Decoded) -> str:
@@ -246,7 +267,8 @@ def _decode_block(header: Header | None, block: Block, index: int, limits: Limit
         raise TypeError("a chunk of blocks has a header")
     for outcome in decode_block(header, block, limits.message_bytes):
         if isinstance(outcome, Lost):
-            yield Decoded(index, None, None, outcome.error, outcome.raw, len(outcome.raw), outcome.records)
+            lost = outcome.records
+            yield Decoded(index, None, None, outcome.error, outcome.raw, len(outcome.raw), span=lost, messages=lost)
             index += outcome.records
         else:
             yield Decoded(index, None, outcome)

@@ -1,7 +1,7 @@
-"""The pipeline for files: read → decode → redact → classify → insert → dead-letter → ledger, in that order.
+"""The writing half of the pipeline: insert → dead-letter → announce → ledger, in that order.
 
-The first four stages run in workers; this is the writer. A ledger row is written last: a message without one is read
-again, and everything before it is idempotent by identity, so a run may end anywhere and be run again.
+What is before it, read → decode → redact → classify, runs in workers. A ledger row is written last: a message without
+one is read again, and everything before it is idempotent by identity, so a run may end anywhere and be run again.
 """
 
 from collections import Counter
@@ -28,11 +28,12 @@ from sinks.rows import (
     encode_tables,
     filter_rows,
     join_rows,
+    keys_of_ledger,
+    read_columns,
     read_rows,
 )
 from sinks.store import Known, LedgerTotals, Rejected
-from streams.files import SOURCE_KIND
-from streams.worker import TERMINAL_EVENT, Entry, Outcome
+from streams.worker import TERMINAL_EVENT, Announcement, Outcome
 
 BATCH_RECORDS = 20_000
 """Messages that are written together. More cost memory, fewer cost a look-up each."""
@@ -41,6 +42,8 @@ _HELD = frozenset({Disposition.CLASSIFIED, Disposition.DUPLICATE})
 _NEWEST_ACTIVATION = "SELECT table_digest, classifier_version, activated_at FROM v_tables LIMIT 1"
 
 Key = tuple[str, str]
+Place = tuple[str, str, int]
+"""Where a message was read: source, partition, offset."""
 
 
 class Sink(Protocol):
@@ -56,6 +59,10 @@ class Sink(Protocol):
 
     def identities(self, keys: Sequence[Key], record_type: str = TERMINAL_EVENT, /) -> dict[Key, Known]:
         """Which identities are stored, and with which content, from where."""
+        ...
+
+    def are_new(self, keys: bytes, record_type: str, /) -> bool:
+        """Whether none of the keys, as ``rows.keys_of_ledger`` gives them, is stored or stands there twice."""
         ...
 
     def classified(self, keys: Sequence[Key], table_digest: str, classifier_version: str, /) -> set[Key]:
@@ -106,19 +113,31 @@ class Report:
 
     def add(self, outcome: Outcome) -> None:
         """Count what a worker did."""
-        self.read += sum(entry.span for entry in outcome.entries)
+        self.read += outcome.messages
         self.tally.update(outcome.tally)
         self.redacted += outcome.redacted
 
 
 class Ruling(NamedTuple):
-    """What becomes of one message: its disposition, whether its record is still to be stored, and, where it differs
-    from what is stored under its identity, the stored digest."""
+    """What becomes of one message: its row in the ledger, whether its record is still to be stored, and, where it
+    differs from what is stored under its identity, the stored digest."""
 
-    entry: Entry
-    disposition: Disposition
+    entry: LedgerRow
     fresh: bool
     known_digest: str = ""
+
+    @property
+    def key(self) -> Key:
+        """Identity of the record."""
+        return self.entry.tenant, self.entry.event_id
+
+
+Publish = Callable[[Sequence[DeadLetterRow], Sequence[Announcement]], None]
+"""Makes dead letters and classifications known elsewhere; returns when all of them are confirmed."""
+
+
+def publish_nothing(_letters: Sequence[DeadLetterRow], _announcements: Sequence[Announcement]) -> None:
+    """Where nobody listens."""
 
 
 def activate(sink: Sink, table: Table, now: Callable[[], int]) -> None:
@@ -135,12 +154,12 @@ def activate(sink: Sink, table: Table, now: Callable[[], int]) -> None:
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes outcomes of one source to a store. ``now`` gives microseconds."""
+    """Writes outcomes to a store. ``now`` gives microseconds."""
 
     sink: Sink
     table: Table
-    partition: str
     now: Callable[[], int]
+    publish: Publish = publish_nothing
 
     def activate(self) -> None:
         """Make this table's classifications the current ones."""
@@ -152,79 +171,115 @@ class Writer:
         if not read_rows(self.sink.query(_NEWEST_ACTIVATION, "ArrowStream")):
             self.activate()
 
-    def write(self, outcomes: Iterable[Outcome], report: Report) -> Iterator[Outcome]:
-        """Store outcomes batch by batch and pass each on once it is stored. Adds to ``report``."""
-        recorded = self._recorded_until()
-        for batch in _batches(outcomes):
-            if any(TERMINAL_EVENT in outcome.rows for outcome in batch):
-                self._activate_first()
-            rulings = self._write_batch(batch, recorded)
-            for ruling in rulings:
-                report.fates[ruling.entry.record_type, ruling.disposition] += ruling.entry.span
-            for outcome in batch:
-                report.add(outcome)
-                yield outcome
-
-    def _recorded_until(self) -> int:
-        """The position up to which the ledger knows every message of this source."""
-        totals = self.sink.ledger_totals(SOURCE_KIND, self.partition)
+    def recorded_until(self, source: str, partition: str) -> int:
+        """The position up to which the ledger knows every message of a partition."""
+        totals = self.sink.ledger_totals(source, partition)
         whole = totals and totals[0].first_offset == 0 and not totals[0].missing_offsets
         return totals[0].end_offset if whole else 0
 
-    def _write_batch(self, batch: list[Outcome], recorded: int) -> list[Ruling]:
+    def write(self, outcomes: Iterable[Outcome], report: Report, recorded: int = 0) -> Iterator[Outcome]:
+        """Store outcomes batch by batch and pass each on once it is stored. Adds to ``report``. What is below the
+        position ``recorded`` leaves no second trace in ledger, dead letters and conflicts."""
+        for batch in batches(outcomes):
+            self.write_batch(batch, report, recorded)
+            yield from batch
+
+    def write_batch(self, batch: list[Outcome], report: Report, recorded: int = 0) -> None:
+        """Store outcomes together, of any number of partitions."""
+        if any(TERMINAL_EVENT in outcome.rows for outcome in batch):
+            self._activate_first()
+        fates = self._write_new(batch) if self._is_all_new(batch, recorded) else self._write_ruled(batch, recorded)
+        report.fates.update(fates)
+        for outcome in batch:
+            report.add(outcome)
+
+    # --- a batch of which nothing is known, as most are: the workers' rows are right as they are
+
+    def _is_all_new(self, batch: list[Outcome], recorded: int) -> bool:
+        ledgers = [outcome.ledger for outcome in batch if outcome.counts]
+        if recorded or not ledgers:
+            return False
+        return all(self.sink.are_new(keys, kind) for kind, keys in keys_of_ledger(join_rows(ledgers)).items())
+
+    def _write_new(self, batch: list[Outcome]) -> Counter[tuple[str, Disposition]]:
+        for kind in {kind: None for outcome in batch for kind in outcome.rows}:
+            of_kind = [outcome.rows[kind] for outcome in batch if kind in outcome.rows]
+            table = next(iter(of_kind[0]))
+            try:
+                self.sink.insert(table, join_rows([rows[table] for rows in of_kind]))
+            except StoreRejected:
+                # Some row is bad. What was inserted is known by now, and stays.
+                return self._write_ruled(batch, 0)
+        if events := [outcome.rows[TERMINAL_EVENT] for outcome in batch if TERMINAL_EVENT in outcome.rows]:
+            self.sink.insert("exit_classifications", join_rows([rows["exit_classifications"] for rows in events]))
+        letters = [letter for outcome in batch for letter in outcome.dead_letters]
+        self._let_go(letters, [announcement for outcome in batch for announcement in outcome.announcements])
+        self.sink.insert("ingest_ledger", join_rows([outcome.ledger for outcome in batch if outcome.counts]))
+        return sum((outcome.counts for outcome in batch), start=Counter())
+
+    def _let_go(self, letters: Sequence[DeadLetterRow], announcements: Sequence[Announcement]) -> None:
+        if letters:
+            self.sink.insert("dead_letters", encode_dead_letters(letters))
+        self.publish(letters, announcements)
+
+    # --- any other batch: message by message
+
+    def _write_ruled(self, batch: list[Outcome], recorded: int) -> Counter[tuple[str, Disposition]]:
         rulings, refused = self._store_evidence(batch)
         self._store_conflicts(batch, rulings, recorded)
         self._store_classifications(batch, rulings)
         letters = [letter for outcome in batch for letter in outcome.dead_letters if letter.offset >= recorded]
-        if letters or refused:
-            self.sink.insert("dead_letters", encode_dead_letters([*letters, *refused.values()]))
+        self._let_go([*letters, *refused.values()], _held_announcements(batch, rulings))
         final = [ruling for of_outcome in rulings for ruling in of_outcome]
         # What was stored or refused only now is recorded anew, whatever the ledger said of it.
-        anew = {ruling.entry.position for ruling in final if ruling.fresh}.union(refused)
-        unrecorded = [ruling for ruling in final if ruling.entry.position >= recorded or ruling.entry.position in anew]
+        unrecorded = [
+            ruling.entry for ruling in final
+            if ruling.entry.offset >= recorded or ruling.fresh or _place(ruling.entry) in refused
+        ]  # fmt: skip
         if unrecorded:
-            now = self.now()
-            self.sink.insert("ingest_ledger", encode_ledger([self._ledger_row(ruling, now) for ruling in unrecorded]))
-        return final
+            self.sink.insert("ingest_ledger", encode_ledger(unrecorded))
+        return _fates(batch, final)
 
-    def _store_evidence(self, batch: list[Outcome]) -> tuple[list[list[Ruling]], dict[int, DeadLetterRow]]:
-        """Rule on every message of a batch and store what is new; what the store refused, by position.
+    def _store_evidence(self, batch: list[Outcome]) -> tuple[list[list[Ruling]], dict[Place, DeadLetterRow]]:
+        """Rule on every message of a batch and store what is new; what the store refused, by place.
 
         A refused record is not known to those behind it, so all are ruled on again, as a second run would.
         """
-        entries = [entry for outcome in batch for entry in outcome.entries]
-        refused: dict[int, DeadLetterRow] = {}
+        entries = [_entries(outcome) for outcome in batch]
+        refused: dict[Place, DeadLetterRow] = {}
         while True:
-            known = self._known(entries)
-            rulings = [[self._rule(entry, known, refused) for entry in outcome.entries] for outcome in batch]
+            known = self._known([entry for of_outcome in entries for entry in of_outcome])
+            rulings = [[self._rule(entry, known, refused) for entry in of_outcome] for of_outcome in entries]
             newly = [letter for kind in known for letter in self._store_records(kind, batch, rulings)]
             if not newly:
                 return rulings, refused
-            refused |= {letter.offset: letter for letter in newly}
+            refused |= {_place(letter): letter for letter in newly}
 
-    def _known(self, entries: list[Entry]) -> dict[str, dict[Key, Known]]:
+    def _known(self, entries: list[LedgerRow]) -> dict[str, dict[Key, Known]]:
         """What is stored already, per record type of these entries."""
         keys: dict[str, list[Key]] = {}
         for entry in entries:
             if entry.record_type:
-                keys.setdefault(entry.record_type, []).append((entry.tenant, entry.record_id))
+                keys.setdefault(entry.record_type, []).append((entry.tenant, entry.event_id))
         return {kind: self.sink.identities(list(dict.fromkeys(of_kind)), kind) for kind, of_kind in keys.items()}
 
-    def _rule(self, entry: Entry, known: dict[str, dict[Key, Known]], refused: Container[int]) -> Ruling:
+    def _rule(self, entry: LedgerRow, known: dict[str, dict[Key, Known]], refused: Container[Place]) -> Ruling:
         """What becomes of a message. The first record of an identity is known to those behind it in the batch."""
-        if not entry.record_type or entry.position in refused:
-            return Ruling(entry, Disposition.DEAD_LETTERED, fresh=False)
-        usual = Disposition.CLASSIFIED if entry.record_type == TERMINAL_EVENT else Disposition.STORED
-        key = (entry.tenant, entry.record_id)
+        if not entry.record_type:
+            return Ruling(entry, fresh=False)
+        if _place(entry) in refused:
+            return Ruling(entry._replace(disposition=Disposition.DEAD_LETTERED), fresh=False)
+        key = (entry.tenant, entry.event_id)
         stored = known[entry.record_type].get(key)
         if stored is None:
-            mine = Known(entry.content_digest, SOURCE_KIND, self.partition, entry.position)
-            known[entry.record_type][key] = mine
-            return Ruling(entry, usual, fresh=True)
+            known[entry.record_type][key] = Known(entry.content_digest, *_place(entry))
+            return Ruling(entry, fresh=True)
         if stored.content_digest != entry.content_digest:
-            return Ruling(entry, Disposition.CONFLICTING, fresh=False, known_digest=stored.content_digest)
-        here = (stored.source, stored.partition, stored.offset) == (SOURCE_KIND, self.partition, entry.position)
-        return Ruling(entry, usual if here else Disposition.DUPLICATE, fresh=False)
+            conflicting = entry._replace(disposition=Disposition.CONFLICTING)
+            return Ruling(conflicting, fresh=False, known_digest=stored.content_digest)
+        if (stored.source, stored.partition, stored.offset) == _place(entry):
+            return Ruling(entry, fresh=False)
+        return Ruling(entry._replace(disposition=Disposition.DUPLICATE), fresh=False)
 
     # --- writing
 
@@ -242,7 +297,7 @@ class Writer:
         """Keep apart what has a known identity and other content, unless the ledger knows that it was done."""
         conflicts = [
             conflict
-            for kind in {entry.record_type for outcome in batch for entry in outcome.entries if entry.record_type}
+            for kind in {kind for outcome in batch for kind in outcome.rows}
             for _, stream, ruled in _of_kind(kind, batch, rulings)
             for conflict in self._conflicts(stream, ruled, recorded)
         ]
@@ -261,8 +316,8 @@ class Writer:
 
     def _refused(self, kind: str, row: dict[str, Any], reason: str) -> DeadLetterRow:
         return DeadLetterRow(
-            source=SOURCE_KIND,
-            partition=self.partition,
+            source=row["source"],
+            partition=row["partition"],
             offset=row["offset"],
             timestamp=None,
             raw=_text_of(kind, row),
@@ -277,7 +332,7 @@ class Writer:
         )
 
     def _conflicts(self, stream: bytes, ruled: list[Ruling], recorded: int) -> list[ConflictRow]:
-        apart = [bool(ruling.known_digest) and ruling.entry.position >= recorded for ruling in ruled]
+        apart = [bool(ruling.known_digest) and ruling.entry.offset >= recorded for ruling in ruled]
         if not any(apart):
             return []
         conflicting = [ruling for ruling, is_apart in zip(ruled, apart, strict=True) if is_apart]
@@ -287,41 +342,27 @@ class Writer:
     def _conflict(self, ruling: Ruling, row: dict[str, Any]) -> ConflictRow:
         entry, text = ruling.entry, _text_of(ruling.entry.record_type, row)
         return ConflictRow(
-            entry.tenant, entry.record_id, entry.record_type, entry.content_digest, ruling.known_digest, text,
-            SOURCE_KIND, self.partition, entry.position, self.now(),
+            entry.tenant, entry.event_id, entry.record_type, entry.content_digest, ruling.known_digest, text,
+            *_place(entry), self.now(),
         )  # fmt: skip
 
     def _store_classifications(self, batch: list[Outcome], rulings: list[list[Ruling]]) -> None:
         """Store the classification of every event whose evidence is stored and that this table has not classified."""
         events = list(_of_kind(TERMINAL_EVENT, batch, rulings, "exit_classifications"))
-        known = [_key(r) for _, _, ruled in events for r in ruled if r.disposition in _HELD and not r.fresh]
+        known = [r.key for _, _, ruled in events for r in ruled if r.entry.disposition in _HELD and not r.fresh]
         done = self.sink.classified(known, self.table.digest, CLASSIFIER_VERSION) if known else set()
         flagged = [(stream, [_is_owed(ruling, done) for ruling in ruled]) for _, stream, ruled in events]
         if owed := [_filtered(stream, flags) for stream, flags in flagged if any(flags)]:
             self.sink.insert("exit_classifications", join_rows(owed))
 
-    def _ledger_row(self, ruling: Ruling, now: int) -> LedgerRow:
-        entry = ruling.entry
-        return LedgerRow(
-            SOURCE_KIND,
-            self.partition,
-            entry.position,
-            entry.position + entry.span,
-            entry.tenant,
-            entry.record_id,
-            entry.record_type,
-            entry.content_digest,
-            ruling.disposition,
-            now,
-        )
 
-
-def _batches(outcomes: Iterable[Outcome]) -> Iterator[list[Outcome]]:
+def batches(outcomes: Iterable[Outcome]) -> Iterator[list[Outcome]]:
+    """Outcomes in lists of about :data:`BATCH_RECORDS` messages."""
     batch: list[Outcome] = []
     size = 0
     for outcome in outcomes:
         batch.append(outcome)
-        size += len(outcome.entries)
+        size += outcome.messages
         if size >= BATCH_RECORDS:
             yield batch
             batch, size = [], 0
@@ -339,8 +380,38 @@ def _text_of(record_type: str, row: dict[str, Any]) -> bytes:
     return encode_json(record | {"extensions": dict(record["extensions"])})
 
 
-def _key(ruling: Ruling) -> Key:
-    return ruling.entry.tenant, ruling.entry.record_id
+def _place(row: LedgerRow | DeadLetterRow) -> Place:
+    return row.source, row.partition, row.offset
+
+
+def _entries(outcome: Outcome) -> list[LedgerRow]:
+    """A worker's ledger rows, in order."""
+    return [LedgerRow(*row) for row in read_columns(outcome.ledger)] if outcome.counts else []
+
+
+def _fates(batch: list[Outcome], rulings: list[Ruling]) -> Counter[tuple[str, Disposition]]:
+    """What became of the messages. Of what is no record, the workers know how many messages a row stands for."""
+    fates: Counter[tuple[str, Disposition]] = Counter()
+    for outcome in batch:
+        fates.update({fate: count for fate, count in outcome.counts.items() if not fate[0]})
+    entries = (ruling.entry for ruling in rulings)
+    fates.update((entry.record_type, Disposition(entry.disposition)) for entry in entries if entry.record_type)
+    return fates
+
+
+def _held_announcements(batch: list[Outcome], rulings: list[list[Ruling]]) -> list[Announcement]:
+    """Announcements of the events that are stored, wherever this batch or an earlier one stored them."""
+    return [
+        announcement
+        for outcome, ruled in zip(batch, rulings, strict=True)
+        if outcome.announcements
+        for ruling, announcement in zip(_of_events(ruled), outcome.announcements, strict=True)
+        if ruling.entry.disposition in _HELD
+    ]
+
+
+def _of_events(ruled: list[Ruling]) -> list[Ruling]:
+    return [ruling for ruling in ruled if ruling.entry.record_type == TERMINAL_EVENT]
 
 
 def _filtered(stream: bytes, keep: list[bool]) -> bytes:
@@ -361,8 +432,7 @@ def _of_kind(
 
 def _is_owed(ruling: Ruling, done: set[Key]) -> bool:
     """Whether an event still needs this table's classification. Each identity is owed one."""
-    key = _key(ruling)
-    if ruling.disposition not in _HELD or key in done:
+    if ruling.entry.disposition not in _HELD or ruling.key in done:
         return False
-    done.add(key)
+    done.add(ruling.key)
     return True

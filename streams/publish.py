@@ -14,8 +14,9 @@ from schemas.contract import INCOMING
 from schemas.errors import ErrorCode, MessageError
 from schemas.json_form import to_json
 from schemas.wire import encode_confluent, encode_single_object
+from streams.batch import Decoded
 from streams.clock import Clock
-from streams.files import Decoded, Source, place_of
+from streams.files import Source, place_of
 from streams.kafka.errors import BrokerError, BrokerRejected, Rejection, Unconfirmed
 from streams.kafka.seam import Admin, Group, Outgoing, Pending, Producer
 from streams.topics import Encoding, key_of

@@ -58,6 +58,10 @@ class MemorySink:
                  for row in self.tables[table]}  # fmt: skip
         return {key: found[key] for key in keys if key in found}
 
+    def are_new(self, keys: bytes, record_type: str) -> bool:
+        asked = [(row["tenant"], row["id"]) for row in read_rows(keys)]
+        return len(set(asked)) == len(asked) and not self.identities(asked, record_type)
+
     def classified(self, keys: Sequence[Key], table_digest: str, classifier_version: str) -> set[Key]:
         done = {self._key("exit_classifications", row) for row in self.tables["exit_classifications"]}
         return {key for key in keys if (*key, table_digest, classifier_version) in done}

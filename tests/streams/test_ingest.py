@@ -14,7 +14,7 @@ from sinks.errors import StoreUnavailable
 from sinks.rows import Disposition
 from streams import ingest
 from streams.cut import Limits
-from streams.files import chunks, open_source
+from streams.files import SOURCE_KIND, chunks, open_source
 from streams.ingest import Report, Writer
 from streams.worker import Setup, Task, Worker
 from tests.streams.memory_sink import MemorySink
@@ -71,9 +71,12 @@ def ingested(tmp_path, monkeypatch):
         path = tmp_path / "lines"
         path.write_text(text)
         source, report = open_source(str(path), tmp_path, io.BytesIO()), Report()
-        tasks = (Task(chunk, source.partition, now) for chunk in chunks(source, Limits(chunk_records=size)))
-        writer = Writer(sink, table, source.partition, lambda: now)
-        for _ in writer.write(map(_WORKERS[table.digest].run, tasks), report):
+        tasks = (
+            Task(chunk, SOURCE_KIND, source.partition, now) for chunk in chunks(source, Limits(chunk_records=size))
+        )
+        writer = Writer(sink, table, lambda: now)
+        recorded = writer.recorded_until(SOURCE_KIND, source.partition)
+        for _ in writer.write(map(_WORKERS[table.digest].run, tasks), report, recorded):
             pass
         writer.activate()
         return report

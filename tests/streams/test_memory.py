@@ -12,7 +12,7 @@ SETUP = Setup(default_text(), Redactor(None))
 
 
 def task(lines):
-    return Task(Chunk(0, lines, 0, tuple((line, BAD_LINE) for line in range(1, lines + 1))), "p", 1)
+    return Task(Chunk(0, lines, 0, tuple((line, BAD_LINE) for line in range(1, lines + 1))), "file", "p", 1)
 
 
 def errors_in_memory():

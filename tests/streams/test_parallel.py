@@ -15,7 +15,7 @@ from classifier.table import default_text
 from schemas.redaction import Redactor
 from streams import parallel
 from streams.cut import Limits
-from streams.files import chunks, open_source
+from streams.files import SOURCE_KIND, chunks, open_source
 from streams.parallel import Pool, WorkerLostError
 from streams.worker import Setup, Task
 from tests.cases import load_cases
@@ -35,7 +35,7 @@ def tasks(tmp_path):
     path = tmp_path / "events"
     path.write_text("".join(json.dumps(case.json) + "\n" for case in load_cases()))
     source = open_source(str(path), tmp_path, io.BytesIO())
-    return [Task(chunk, source.partition, 1) for chunk in chunks(source, Limits(chunk_records=10))]
+    return [Task(chunk, SOURCE_KIND, source.partition, 1) for chunk in chunks(source, Limits(chunk_records=10))]
 
 
 def test_processes_give_the_same_outcomes_in_the_same_order(tasks):

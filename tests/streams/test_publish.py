@@ -9,8 +9,9 @@ from schemas.contract import INCOMING
 from schemas.errors import ErrorCode, MessageError
 from schemas.json_form import to_json
 from schemas.wire import LocalSchemas, decode
+from streams.batch import Decoded
 from streams.clock import FixedClock
-from streams.files import Decoded, Source
+from streams.files import Source
 from streams.kafka.errors import BrokerRejected, BrokerUnavailable, Rejection, Unconfirmed
 from streams.kafka.fake import FakeCluster
 from streams.kafka.seam import Group, Member, NewTopic, Subscription, TopicPartition

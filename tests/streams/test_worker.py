@@ -15,7 +15,7 @@ from schemas.exits import Classification
 from schemas.redaction import Redactor
 from sinks.rows import read_rows
 from streams.cut import Limits
-from streams.files import chunks, open_source
+from streams.files import SOURCE_KIND, chunks, open_source
 from streams.worker import Setup, Task, Worker
 from tests.cases import load_cases
 from tests.schemas.samples import minimal
@@ -39,7 +39,7 @@ def outcomes(tmp_path):
         path.write_bytes(text)
         source = open_source(str(path), tmp_path, io.BytesIO())
         worker = Worker(Setup(default_text(), redactor, limits=limits, **wanted))
-        return [worker.run(Task(chunk, source.partition, NOW)) for chunk in chunks(source, limits)]
+        return [worker.run(Task(chunk, SOURCE_KIND, source.partition, NOW)) for chunk in chunks(source, limits)]
 
     return run
 
@@ -58,8 +58,8 @@ def test_the_size_of_chunks_changes_no_line_no_count_and_no_position(outcomes, s
     assert len(pieces) == -(-len(lines) // size)
     assert b"".join(piece.lines for piece in pieces) == whole.lines
     assert sum((piece.tally for piece in pieces), start=type(whole.tally)()) == whole.tally
-    assert [entry for piece in pieces for entry in piece.entries] == whole.entries
-    assert [entry.position for entry in whole.entries] == list(range(len(lines)))
+    assert [row for piece in pieces for row in read_rows(piece.ledger)] == read_rows(whole.ledger)
+    assert [row["offset"] for row in read_rows(whole.ledger)] == list(range(len(lines)))
 
 
 def test_a_line_per_event_in_order_and_none_for_companions(outcomes):
@@ -80,7 +80,7 @@ def test_rows_stand_in_the_order_of_their_entries(outcomes):
     (outcome,) = outcomes(mixed)
     assert set(outcome.rows) == {"terminal_event", *COMPANIONS}
     for kind, tables in outcome.rows.items():
-        ids = [entry.record_id for entry in outcome.entries if entry.record_type == kind]
+        ids = [row["event_id"] for row in read_rows(outcome.ledger) if row["record_type"] == kind]
         for stream in tables.values():
             rows = read_rows(stream)
             assert [row.get("record_id", row["event_id"]) for row in rows] == ids
@@ -91,7 +91,8 @@ def test_rows_carry_position_digest_and_the_tasks_instant(outcomes):
     (outcome,) = outcomes(EVENTS[:2])
     first, second = read_rows(outcome.rows["terminal_event"]["terminal_events"])
     assert [(row["offset"], row["ingested_at"]) for row in (first, second)] == [(0, NOW), (1, NOW)]
-    assert [row["content_digest"] for row in (first, second)] == [entry.content_digest for entry in outcome.entries]
+    ledger = read_rows(outcome.ledger)
+    assert [row["content_digest"] for row in (first, second)] == [row["content_digest"] for row in ledger]
     verdicts = read_rows(outcome.rows["terminal_event"]["exit_classifications"])
     assert {row["classified_at"] for row in verdicts} == {NOW}
     assert [row["content_digest"] for row in verdicts] == [first["content_digest"], second["content_digest"]]
@@ -113,7 +114,8 @@ def test_a_bad_line_is_kept_whole_and_named(outcomes):
 
 def test_what_is_lost_of_a_block_is_one_letter_that_spans_it(outcomes):
     (outcome,) = outcomes(container([minimal("enrichment")] * 3, "enrichment").replace(b"c-1", b"\xff-1", 1))
-    assert [(entry.record_type, entry.span) for entry in outcome.entries] == [("", 3)]
+    (row,) = read_rows(outcome.ledger)
+    assert (row["record_type"], row["next_offset"] - row["offset"], outcome.messages) == ("", 3, 3)
     assert sum(outcome.tally.values()) == 3
 
 
@@ -171,7 +173,7 @@ def test_the_digest_is_that_of_the_redacted_event(outcomes):
     (outcome,) = outcomes(lines)
     (row,) = read_rows(outcome.rows["terminal_event"]["terminal_events"])
     (again,) = outcomes(json.dumps(json.loads(row["event"])).encode())
-    assert [entry.content_digest for entry in again.entries] == [row["content_digest"]]
+    assert [row["content_digest"] for row in read_rows(again.ledger)] == [row["content_digest"]]
 
 
 def test_a_setup_can_be_sent_to_another_process():
