@@ -178,12 +178,13 @@ def _refuse(file: Path | None, problems: list[str], output: Format) -> None:
 
 
 def _print_usable(file: Path | None, table: "Table", found: list[str], *, proved: bool) -> None:
+    from offramp.console import counted
     from offramp.page import Page
 
     page = Page()
     verdict = "can be used" if proved else "is not proved, so it decides nothing unless --unproven is given"
     page.line(f"{file or 'the default table'} {verdict}: table {table.file.id} {table.file.version}, "
-              f"{len(table.rows)} rows", 0)  # fmt: skip
+              f"{counted(len(table.rows), 'row')}", 0)  # fmt: skip
     page.line(f"digest {table.digest}")
     page.heading("Differences from the default table" if found else "No differences from the default table")
     for sentence in found:
