@@ -98,7 +98,8 @@ _AGAIN = "run the command again over that file"
 _RESTORE = "the store lost rows; restore it, or load the file into a new store"
 CHECKS: tuple[Check, ...] = (
     Check("record_missing", "the ledger says stored, and no record is there", _AGAIN,
-          _absent(_of("classified", "stored"), _POSITION, f"({_KEPT})"), _AT),
+          # By identity: two that read copies of a record at the same time both store it, and the later one stays.
+          _absent(_of("classified", "stored"), _IDENTITY, f"({_KEPT})"), _AT),
     Check("duplicate_of_nothing", "the ledger says duplicate, and no such record is there", _RESTORE,
           _absent(_of("duplicate"), _IDENTITY, f"({_KEPT})"), _AT),
     Check("conflict_missing", "the ledger says conflicting, and the record was not kept apart", _RESTORE,
