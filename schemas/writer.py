@@ -67,7 +67,16 @@ class Writer:
         Raises MessageError: UNSUPPORTED_TYPE if it is no record of the contract, INCOMPATIBLE_SCHEMA if it is no valid
         schema, not safe to decode by, or cannot be read as the contract.
         """
-        parsed = _parsed(schema)
+        try:
+            return cls._checked(schema)
+        except MessageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the parser lets malformed schemas through, which fail anywhere then
+            raise _incompatible(f"it is no valid Avro schema ({type(error).__name__})") from None
+
+    @classmethod
+    def _checked(cls, schema: AvroType) -> "Writer":
+        parsed = fastavro.parse_schema(_plain(schema, MAX_JSON_DEPTH))
         kind = _kind(parsed)
         _Survey({}).extent(parsed, ())
         current = avro_schema(INCOMING[kind])
@@ -137,15 +146,6 @@ def _decoded(stream: BytesIO, schema: AvroType) -> Any:
 
 def _incompatible(reason: str) -> MessageError:
     return MessageError(ErrorCode.INCOMPATIBLE_SCHEMA, f"the writer's schema cannot be used: {reason}")
-
-
-def _parsed(schema: AvroType) -> AvroType:
-    try:
-        return fastavro.parse_schema(_plain(schema, MAX_JSON_DEPTH))
-    except MessageError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the parser raises whatever it trips over in a malformed schema
-        raise _incompatible(f"it is no valid Avro schema ({type(error).__name__})") from None
 
 
 def _plain(schema: AvroType, depth: int) -> AvroType:

@@ -22,3 +22,12 @@ def test_an_instant_without_a_unit_is_microseconds():
     text = json.dumps(avro_schema(TerminalEvent)).replace(', "logicalType": "timestamp-micros"', "")
     assert "logicalType" not in text
     assert Writer.of(json.loads(text)).is_current
+
+
+@pytest.mark.parametrize("name", [[], {}, 7, None])
+def test_a_field_whose_name_is_no_text_is_refused(name):
+    schema = avro_schema(TerminalEvent)
+    schema["fields"][1]["name"] = name
+    with pytest.raises(MessageError) as caught:
+        Writer.of(schema)
+    assert caught.value.code is ErrorCode.INCOMPATIBLE_SCHEMA

@@ -8,12 +8,14 @@ import time
 import tracemalloc
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from schemas.avro import avro_schema
 from schemas.contract import INCOMING
 from schemas.errors import ErrorCode, MessageError
 from schemas.wire import decode, encode_confluent, encode_single_object
-from schemas.writer import current_writer
+from schemas.writer import Writer, current_writer
 from streams.clock import FixedClock, SystemClock
 from streams.registry import (
     MAX_ANSWER_BYTES,
@@ -343,3 +345,36 @@ def test_a_subject_has_a_level_of_its_own_once_it_is_set(double, registry):
     registry.set_compatibility("a/b c", "FULL_TRANSITIVE")
     assert registry.compatibility("a/b c") == "FULL_TRANSITIVE"
     assert double.levels == {"a/b c": "FULL_TRANSITIVE"}
+
+
+# Whatever a registry holds
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["long", "record", "enum"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["type", "name", "fields", "items", "symbols", "size", "default"]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+def mutated(node, draw):
+    """The schema with something else at one place in it."""
+    if isinstance(node, dict) and node and draw(st.integers(0, 5)):
+        key = draw(st.sampled_from(sorted(node)))
+        return node | {key: mutated(node[key], draw)}
+    if isinstance(node, list) and node and draw(st.integers(0, 5)):
+        index = draw(st.integers(0, len(node) - 1))
+        return [*node[:index], mutated(node[index], draw), *node[index + 1 :]]
+    return draw(JSON)
+
+
+UNUSED = Registry(RegistryAccess("http://unused"), FixedClock())
+
+
+@settings(max_examples=300, suppress_health_check=list(HealthCheck), deadline=None)
+@given(st.data())
+def test_every_schema_is_a_writer_or_the_messages_fault(data):
+    text = json.dumps(mutated(EVENT, data.draw))
+    assert isinstance(UNUSED._writer({"schema": text}), (Writer, MessageError))
