@@ -36,6 +36,10 @@ docs: $(VENV)/dev-only  ## write again what is generated: schemas and reference 
 bench: $(VENV)/dev  ## the measured claims, as ratios in one run
 	$(BIN)/python -m bench
 
+.PHONY: bench-stream
+bench-stream: $(VENV)/dev broker  ## offramp beside other programs at the same work on real Kafka
+	$(BIN)/python -m bench.stream
+
 fuzz: $(VENV)/dev-only  ## the classifier against its executable specification, 2 x 200,000 events
 	$(BIN)/python -m tests.spec.fuzz --events 200000 --seed 1
 

@@ -1,8 +1,9 @@
 """Puts events on a topic: ``python -m bench.stream.feed --servers S --topic T --events N``, where confluent-kafka is.
 
 Messages are Confluent-framed Avro, uncompressed, keyed by nothing, dealt to the partitions in turn. ``--rate`` spreads
-them evenly over time. ``--ready FILE`` makes the topic and the events first, and waits until that file is there. Prints
-one line of JSON: when it sent the first message and, by partition, when the broker appended each, in milliseconds.
+them evenly over time. Says that it is ready once topic and events are made; with ``--ready FILE`` it then waits until
+that file is there. At the end it prints one line of JSON: by partition, when the broker appended each message, in
+milliseconds since the epoch.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from bench.generate import bodies
 
@@ -30,9 +31,10 @@ class Appended:
         self.at: list[list[int]] = [[] for _ in range(partitions)]
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
+        """Take note of one delivery."""
         if error is not None:
             raise RuntimeError(f"a message was not appended: {error}")
-        self.at[message.partition()].append(message.timestamp()[1])
+        self.at[message.partition() or 0].append(message.timestamp()[1])
 
 
 def create(servers: str, topic: str, partitions: int) -> None:
@@ -82,11 +84,11 @@ def main() -> None:
     options = parser.parse_args()
     create(options.servers, options.topic, options.partitions)
     values = list(bodies(options.events, options.seed, lambda _: None))
+    print("ready", flush=True)
     while options.ready and not options.ready.exists():
         time.sleep(0.05)
-    began = time.time_ns() // 1_000_000
     appended = send(options.servers, options.topic, options.partitions, values, options.rate)
-    print(json.dumps({"began": began, "appended": appended.at}))
+    print(json.dumps({"appended": appended.at}))
 
 
 if __name__ == "__main__":

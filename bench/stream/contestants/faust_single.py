@@ -4,7 +4,7 @@ Acknowledgement is by hand, because Faust would otherwise acknowledge what is st
 its own would be a hundred times slower; nobody careful does that.
 """
 
-from collections.abc import AsyncIterator
+from typing import Any
 
 import faust
 from on_faust import Run, app_of, execute
@@ -42,11 +42,11 @@ def main(the_job: Job) -> None:
     buffer = Buffer(Run(the_job, app), the_job.batch)
 
     @app.agent(app.topic(the_job.topic, value_serializer="raw"))
-    async def classify(stream: AsyncIterator[bytes]) -> None:
-        async for event in stream.noack().events():  # type: ignore[attr-defined]
+    async def classify(stream: Any) -> None:
+        async for event in stream.noack().events():
             await buffer.add(event)
 
-    @app.timer(LINGER_S)
+    @app.timer(LINGER_S)  # type: ignore[untyped-decorator]
     async def flush() -> None:
         await buffer.flush()
 

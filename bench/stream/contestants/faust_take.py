@@ -1,5 +1,7 @@
 """Faust, as it is meant for sinks: ``take`` gathers a batch, which is judged and stored, then acknowledged."""
 
+from typing import Any
+
 from on_faust import Run, app_of, execute
 from work import LINGER_S, job
 
@@ -9,7 +11,7 @@ if __name__ == "__main__":
     run = Run(the_job, app)
 
     @app.agent(app.topic(the_job.topic, value_serializer="raw"))
-    async def classify(stream: "faust.Stream[bytes]") -> None:  # noqa: F821 -- Faust reads no annotations of agents
+    async def classify(stream: Any) -> None:
         """Store batch by batch."""
         async for events in stream.take_events(the_job.batch, within=LINGER_S):
             await run.store([run.judge(event) for event in events])

@@ -42,7 +42,7 @@ class Floor:
         empty = store / "empty.avro"
         empty.write_bytes(self._head)
         self._client.command(
-            f"CREATE TABLE received ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM file('{empty}', Avro)",
+            f"CREATE TABLE received ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM file('{empty}', Avro)",  # noqa: S608 -- ours
             settings={"allow_experimental_nullable_tuple_type": 1},
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Message
 from work import LINGER_S, Job
 
 
@@ -28,14 +28,15 @@ class Confluent:
     def read(self) -> Sequence[tuple[bytes, int]]:
         """Up to a batch of messages."""
         messages = self._consumer.consume(self._batch, LINGER_S)
-        return [(message.value(), message.offset()) for message in messages if _usable(message)]
+        return [_plain(message) for message in messages]
 
     def commit(self) -> None:
         """Commit all that was read."""
         self._consumer.commit(asynchronous=False)
 
 
-def _usable(message: object) -> bool:
-    if error := message.error():  # type: ignore[attr-defined]
+def _plain(message: Message) -> tuple[bytes, int]:
+    value, offset, error = message.value(), message.offset(), message.error()
+    if error is not None or value is None or offset is None:
         raise RuntimeError(str(error))
-    return True
+    return value, offset

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 
 import faust
-import uvloop
+import uvloop  # type: ignore[import-not-found]
 from storing import Blocks
 from work import Job, Judge, Judged, Meter, leave, quiet_collector
 
@@ -59,7 +59,7 @@ class Run:
 
     def judge(self, event: faust.Event) -> Judged:
         """Decode and classify one event."""
-        return self._judge.judge(event.message.value, event.message.offset)
+        return self._judge.judge(event.message.value or b"", event.message.offset)
 
     async def store(self, batch: Sequence[Judged]) -> None:
         """Insert a batch in a thread."""

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from quixstreams import Application
-from quixstreams.sinks import BatchingSink, SinkBatch
+from quixstreams import Application  # type: ignore[import-not-found]
+from quixstreams.sinks import BatchingSink, SinkBatch  # type: ignore[import-not-found]
 from storing import Blocks
 from work import LINGER_S, Job, Judge, Meter, job, leave, quiet_collector
 
 
-class Sink(BatchingSink):
+class Sink(BatchingSink):  # type: ignore[misc]
     """Judges and stores a batch at a checkpoint, which is faster than judging message by message before it."""
 
     def __init__(self, job: Job, meter: Meter) -> None:
