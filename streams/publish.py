@@ -39,7 +39,7 @@ class Reading(StrEnum):
 
     MEMBERS = "has members that read it"
     OFFSETS = "has committed offsets in it, and reads on from there once it starts"
-    UNKNOWN = "cannot be looked into, so it may read it"
+    UNKNOWN = "cannot be looked into, so it may read it; try again, or with kafka.client confluent"
 
 
 class ForeignGroup(NamedTuple):

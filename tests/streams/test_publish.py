@@ -1,6 +1,8 @@
 """Publishing on the cluster in memory: what is confirmed is counted, and nobody foreign is made to read it."""
 
+from contextlib import closing
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,12 @@ from schemas.errors import ErrorCode, MessageError
 from schemas.json_form import to_json
 from schemas.wire import LocalSchemas, decode
 from streams.batch import Decoded
-from streams.clock import FixedClock
+from streams.clock import FixedClock, SystemClock
 from streams.files import Source
 from streams.kafka.errors import BrokerRejected, BrokerUnavailable, Rejection, Unconfirmed
 from streams.kafka.fake import FakeCluster
-from streams.kafka.seam import Group, Member, NewTopic, Subscription, TopicPartition
+from streams.kafka.kafka_python.client import KafkaPythonClient
+from streams.kafka.seam import Connection, Group, Member, NewTopic, Subscription, TopicPartition
 from streams.publish import (
     KEPT_REFUSALS,
     WINDOW,
@@ -279,3 +282,38 @@ def test_a_group_in_the_middle_of_a_rebalance_may_read_anything(cluster, state, 
     member = Member("m", "c", "h", None, frozenset(), frozenset())
     admin = Opaque(cluster.client().admin(), [["g"]], {"g": Group("g", state, (member,))})
     assert [each.reading for each in foreign_groups(admin, ["trial.enrichments"], [])] == found
+
+
+# On a real broker
+
+
+@pytest.fixture
+def new_protocol(broker, fresh):
+    """A member of a group of Kafka's new consumer protocol, and its group and topic."""
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    group, topic = fresh("group"), fresh("topic")
+    admin = KafkaPythonClient(Connection((broker.bootstrap,))).admin()
+    admin.create_topics([NewTopic(topic, 1, 1, {}), NewTopic(f"{topic}-other", 1, 1, {})])
+    admin.close()
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": group, "group.protocol": "consumer"}
+    consumer = confluent_kafka.Consumer(settings)
+    consumer.subscribe([topic])
+    deadline = SystemClock().monotonic() + 60
+    while not consumer.assignment() and SystemClock().monotonic() < deadline:
+        consumer.poll(0.1)
+    yield group, topic
+    consumer.close()
+
+
+def readings(client, topic, group):
+    with closing(client.admin()) as admin:
+        return [each.reading for each in foreign_groups(admin, [topic], []) if each.group == group]
+
+
+def test_a_group_of_the_new_protocol_is_a_reader_and_for_a_client_that_does_not_know_it_perhaps(broker, new_protocol):
+    group, topic = new_protocol
+    where = Connection((broker.bootstrap,))
+    knowing, other = import_module("streams.kafka.confluent.client").ConfluentClient(where), KafkaPythonClient(where)
+    assert readings(knowing, topic, group) == [Reading.MEMBERS]
+    assert readings(knowing, f"{topic}-other", group) == []
+    assert readings(other, topic, group) == readings(other, f"{topic}-other", group) == [Reading.UNKNOWN]
