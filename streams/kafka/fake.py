@@ -392,10 +392,8 @@ class FakeConsumer(FakeReader):
             self._cluster.request("commit")
             if self.fenced:
                 raise InstanceFenced(f"group.instance.id {self.subscription.instance_id} was taken by another process")
-            if self._member not in self._group.members:
-                raise GenerationLost(
-                    f"this process is no longer a member of group {self.subscription.group}; poll again"
-                )
+            if self._member not in self._group.members or not offsets.keys() <= self._positions.keys():
+                raise GenerationLost("a partition is not ours (any more), so its offset was not committed; poll again")
             self._group.offsets |= {partition: Committed(offset, metadata) for partition, offset in offsets.items()}
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:

@@ -177,8 +177,8 @@ class Consumer(Reader, Protocol):
     def commit(self, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
         """Record the next offsets to read, and wait for the answer.
 
-        Raises BrokerUnavailable (also while the group rebalances: poll, then commit again), GenerationLost,
-        InstanceFenced, BrokerRejected.
+        Raises BrokerUnavailable (also while the group rebalances: poll, then commit again), GenerationLost (also for
+        a partition that is not ours), InstanceFenced, BrokerRejected.
         """
         ...
 

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
+from streams.kafka.confluent.client import ConfluentClient
 from streams.kafka.errors import (
     BrokerRejected,
-    BrokerUnavailable,
     GenerationLost,
     InstanceFenced,
     OffsetOutOfRange,
@@ -20,7 +20,7 @@ from streams.kafka.partitioning import partition_of
 from streams.kafka.seam import Committed, Delivered, Outgoing, Subscription, TopicPartition
 from tests.contract.labs import BrokerLab, FakeLab, Lab, Recorder, create, member, read, until, values, write
 
-CLIENTS = {"kafka-python": KafkaPythonClient}
+CLIENTS = {"kafka-python": KafkaPythonClient, "confluent": ConfluentClient}
 
 
 @pytest.fixture
@@ -421,10 +421,18 @@ def test_groups_are_listed_with_who_reads_what(lab, topic, fresh):
     consumer.close()
 
 
-def test_an_early_commit_is_an_outage_that_passes(lab, topic, fresh):
-    consumer = lab.client.consumer(member(fresh("group"), topic), Recorder())
-    with pytest.raises((GenerationLost, BrokerUnavailable)):
-        consumer.commit({TopicPartition(topic, 0): 0})
+def test_only_what_is_ours_is_committed(lab, topic, fresh):
+    group, place = fresh("group"), TopicPartition(topic, 0)
+    listener = Recorder()
+    consumer = lab.client.consumer(member(group, topic), listener)
+    with pytest.raises(GenerationLost):
+        consumer.commit({place: 0})
     until(lambda: bool(consumer.assignment()), consumer)
-    consumer.commit({TopicPartition(topic, 0): 0})
+    consumer.commit({})
+    consumer.commit({place: 0})
+    with pytest.raises(GenerationLost):
+        consumer.commit({place: 1, TopicPartition(topic, 7): 1})
+    assert consumer.committed([place]) == {place: Committed(0, "")}
     consumer.close()
+    with closing(lab.client.admin()) as admin:
+        assert admin.group_offsets(group) == {place: Committed(0, "")}

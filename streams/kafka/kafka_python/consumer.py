@@ -8,7 +8,7 @@ from kafka import errors as library
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as LibraryPartition
 
-from streams.kafka.errors import BrokerUnavailable, OffsetOutOfRange
+from streams.kafka.errors import BrokerUnavailable, GenerationLost, OffsetOutOfRange
 from streams.kafka.kafka_python.errors import at_the_edge, translated
 from streams.kafka.kafka_python.turns import Turn, Turns
 from streams.kafka.seam import Committed, Connection, Fetched, Listener, Message, TopicPartition
@@ -142,6 +142,7 @@ class KafkaPythonConsumer(KafkaPythonReader):
         super().__init__(library_consumer, connection)
         self._listener, self._turns = listener, turns
         self._failure: BaseException | None = None
+        self._owned: frozenset[TopicPartition] = frozenset()
         self._held: dict[Any, list[Any]] = {}
 
     def _poll_library(self, timeout_ms: int, max_records: int) -> dict[Any, list[Any]]:
@@ -157,6 +158,8 @@ class KafkaPythonConsumer(KafkaPythonReader):
         return polled
 
     def _hear(self, turn: Turn) -> None:
+        if turn.event == "on_assigned":
+            self._owned |= turn.partitions
         try:
             getattr(self._listener, turn.event)(self, turn.partitions)
             if turn.event == "on_assigned":
@@ -165,6 +168,7 @@ class KafkaPythonConsumer(KafkaPythonReader):
             self._failure = self._failure or failure
         finally:
             if turn.event != "on_assigned":
+                self._owned -= turn.partitions
                 for partition in turn.partitions:
                     self._positions.pop(partition, None)
             self._let_go_on(turn)
@@ -189,6 +193,8 @@ class KafkaPythonConsumer(KafkaPythonReader):
 
     def commit(self, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
         """See the seam."""
+        if not offsets.keys() <= self._owned:
+            raise GenerationLost("a partition is not ours (any more), so its offset was not committed; poll again")
         noted = {LibraryPartition(*tp): OffsetAndMetadata(offset, metadata, -1) for tp, offset in offsets.items()}
         with at_the_edge():
             self._library.commit(noted, timeout_ms=self._timeout_ms)
