@@ -5,6 +5,7 @@ path of a file that holds it.
 """
 
 import os
+import re
 import secrets
 import tomllib
 from collections.abc import Mapping
@@ -15,10 +16,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, Va
 from pydantic_core import ErrorDetails
 
 from offramp.errors import ConfigurationError
+from streams.cut import Limits
 from streams.topics import Sizing, Topics
 
 PREFIX = "OFFRAMP_"
 DEFAULT_FILE = "offramp.toml"
+_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/]+):\d{1,5}")
 _SECRETS = {
     ("redaction", "key"),
     ("store", "password"),
@@ -32,6 +35,12 @@ def _nameable(path: Path) -> Path:
     if "\0" in str(path):
         raise ValueError("must not hold a NUL character")
     return path
+
+
+def _host_and_port(server: str) -> str:
+    if not _SERVER.fullmatch(server):
+        raise ValueError("must be host:port")
+    return server
 
 
 _Path = Annotated[Path, AfterValidator(_nameable)]
@@ -103,7 +112,9 @@ class ClassifySettings(_Section):
 class KafkaSettings(_Section):
     """Which cluster, as whom. Without servers there is no broker, and everything runs on files."""
 
-    servers: list[str] = Field(default_factory=list, description="brokers to begin with, each as host:port")
+    servers: list[Annotated[str, AfterValidator(_host_and_port)]] = Field(
+        default_factory=list, description="brokers to begin with, each as host:port"
+    )
     client: Literal["kafka-python", "confluent"] = Field("kafka-python", description="client library")
     client_id: str = Field("offramp", description="name that brokers log")
     timeout_s: float = Field(30.0, gt=0, description="seconds to wait for an answer")
@@ -171,6 +182,20 @@ class TopicsSettings(_Section):
         )
 
 
+class WorkerSettings(_Section):
+    """How the classify worker takes messages from the broker to the store."""
+
+    batch_records: int = Field(10_000, ge=1, description="messages that are stored together at most")
+    linger_s: float = Field(0.25, ge=0, description="seconds that a batch waits for more")
+    max_message_bytes: int = Field(Limits.message_bytes, ge=1024, description="larger messages are dead letters")
+    announce: bool = Field(default=True, description="whether classifications go to the topic exit-classifications")
+    flush_s: float = Field(30.0, gt=0, description="seconds until what is sent must be confirmed")
+    retry_most_s: float = Field(10.0, gt=0, description="most seconds between two tries during an outage")
+    session_timeout_s: float = Field(45.0, gt=0, description="silence after which the group takes partitions away")
+    max_poll_interval_s: float = Field(300.0, gt=0, description="longest time for one batch before the same happens")
+    instance_id: str | None = Field(None, description="group.instance.id, for restarts without a rebalance")
+
+
 class LifecycleSettings(_Section):
     """How the lifecycle app follows what is open."""
 
@@ -193,6 +218,7 @@ class Settings(_Section):
     store: StoreSettings = StoreSettings()
     redaction: RedactionSettings = RedactionSettings()
     classify: ClassifySettings = ClassifySettings()
+    worker: WorkerSettings = WorkerSettings()
     lifecycle: LifecycleSettings = LifecycleSettings()
     kafka: KafkaSettings = KafkaSettings()
     registry: RegistrySettings = RegistrySettings()

@@ -78,6 +78,10 @@ _TOTALS = """
         AND ({partition:String} = '' OR partition = {partition:String})
     ORDER BY source, partition
 """
+_LEDGER_END = """
+    SELECT max(next_offset) AS end FROM ingest_ledger
+    WHERE source = {source:String} AND partition = {partition:String} HAVING count() > 0
+"""
 _IN_SPAN = (
     "identity BETWEEN {low:UInt64} AND {high:UInt64}"
     " AND occurred_at >= fromUnixTimestamp64Micro({since:Int64})"
@@ -283,6 +287,11 @@ class Store:
         """Totals per partition, of all or of one source, of all or of one partition."""
         parameters = {"source": source or "", "partition": partition or ""}
         return [LedgerTotals(**row) for row in self._rows(_TOTALS, parameters)]
+
+    def ledger_end(self, source: str, partition: str) -> int | None:
+        """The offset behind the last message of a partition that the ledger knows, None if it knows none."""
+        rows = self._rows(_LEDGER_END, {"source": source, "partition": partition})
+        return rows[0]["end"] if rows else None
 
     def scan_events(
         self, since: int = EARLIEST, until: int = LATEST + 1, page: int = 10_000

@@ -1,0 +1,137 @@
+"""The classify worker, wired: settings to broker, registry, store and stages."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from offramp.config import WorkerSettings
+from offramp.errors import ConfigurationError
+from offramp.session import Session
+from offramp.streaming import client, reachable, registry, topics
+from streams.classify import ClassifyWorker, Pace, Publisher
+from streams.cut import Limits
+from streams.ingest import Writer
+from streams.kafka.seam import Client, Subscription, TopicPartition
+from streams.logs import log_to
+from streams.observer import LogObserver
+from streams.start import Start, StartUnknownError
+from streams.topics import Topics
+from streams.worker import Setup, Worker
+
+
+def run_classify(session: Session, start: Start | None = None, *, until_end: bool = False) -> None:
+    """Run the classify worker until SIGTERM or Ctrl-C, or, ``until_end``, until it has stored what there is now.
+
+    Raises ConfigurationError, CouldNotCheckError and what the store raises.
+    """
+    settings, planned = session.settings, topics(session.settings)
+    log_to(sys.stderr)
+    with reachable(), session.store("run classify") as store, _stopping() as stopped:
+        broker, observer = client(settings.kafka), LogObserver()
+        ends = _ends(broker, planned) if until_end else None
+        with _publish(session, broker, planned, observer) as publish:
+            worker = ClassifyWorker(
+                client=broker,
+                subscription=_subscription(session, planned),
+                worker=Worker(_setup(session)),
+                writer=Writer(store, session.table, session.clock.now_micros, publish),
+                resume=lambda partition: store.ledger_end(partition.topic, str(partition.partition)),
+                clock=session.clock,
+                observer=observer,
+                pace=_pace(settings.worker),
+                start=start,
+            )
+            worker.writer.activate()
+            with _start_known():
+                worker.run(lambda: stopped() or (ends is not None and has_reached(worker.positions, ends)))
+
+
+def has_reached(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:
+    """Whether every partition stands at its end, or behind it."""
+    return all(positions.get(partition, -1) >= end for partition, end in ends.items())
+
+
+def _subscription(session: Session, planned: Topics) -> Subscription:
+    settings = session.settings
+    return Subscription(
+        group=settings.kafka.classify_group,
+        topics=tuple(topic.name for topic in planned.inputs),
+        instance_id=settings.worker.instance_id,
+        session_timeout_s=settings.worker.session_timeout_s,
+        max_poll_interval_s=settings.worker.max_poll_interval_s,
+    )
+
+
+def _setup(session: Session) -> Setup:
+    settings, (table, unproven) = session.settings, session.chosen
+    return Setup(
+        table.text,
+        session.redactor,
+        announcements=settings.worker.announce,
+        unproven=unproven,
+        limits=Limits(message_bytes=settings.worker.max_message_bytes),
+        schemas=registry(settings.registry, session.clock),
+    )
+
+
+def _pace(settings: WorkerSettings) -> Pace:
+    return Pace(
+        batch_records=settings.batch_records,
+        linger_s=settings.linger_s,
+        retry_most_s=settings.retry_most_s,
+        flush_s=settings.flush_s,
+    )
+
+
+@contextmanager
+def _publish(session: Session, broker: Client, planned: Topics, observer: LogObserver) -> Iterator[Publisher]:
+    producer = broker.producer()
+    try:
+        yield Publisher(producer, planned, session.settings.worker.flush_s, observer.not_sent)
+    finally:
+        producer.close()
+
+
+def _ends(broker: Client, planned: Topics) -> dict[TopicPartition, int]:
+    """Where the partitions that are read end now."""
+    admin = broker.admin()
+    try:
+        described = admin.describe_topics(topic.name for topic in planned.inputs)
+    finally:
+        admin.close()
+    partitions = [TopicPartition(topic.name, n) for topic in described.values() for n in range(topic.partitions)]
+    reader = broker.reader(partitions)
+    try:
+        return reader.end_offsets(partitions)
+    finally:
+        reader.close()
+
+
+@contextmanager
+def _start_known() -> Iterator[None]:
+    try:
+        yield
+    except StartUnknownError as error:
+        raise ConfigurationError(str(error)) from error
+
+
+@contextmanager
+def _stopping() -> Iterator[Callable[[], bool]]:
+    """Whether SIGTERM or Ctrl-C came. The first lets the batch at hand be stored; the second ends at once."""
+    came: list[int] = []
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        signal.signal(number, before[number])
+
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

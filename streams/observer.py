@@ -1,0 +1,54 @@
+"""What the classify worker tells, as logs."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streams.classify import Partitions
+from streams.ingest import Report
+from streams.kafka.errors import BrokerRejected
+from streams.kafka.seam import Outgoing, TopicPartition
+
+_log = logging.getLogger("offramp.classify")
+
+
+def named(partition: TopicPartition) -> str:
+    """A partition as people write it."""
+    return f"{partition.topic}[{partition.partition}]"
+
+
+@dataclass(frozen=True)
+class LogObserver:
+    """Writes one line for whatever is not routine, and one for every batch at level debug."""
+
+    def assigned(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Partitions that are ours from now on."""
+        _log.info("assigned", extra={"starts": {named(partition): offset for partition, offset in starts.items()}})
+
+    def released(self, partitions: Partitions, *, lost: bool) -> None:
+        """Partitions that are no longer ours."""
+        names = sorted(map(named, partitions))
+        _log.log(logging.WARNING if lost else logging.INFO, "lost" if lost else "revoked", extra={"partitions": names})
+
+    def expired(self, partition: TopicPartition, first: int, end: int) -> None:
+        """Messages that nobody will read any more."""
+        gap = {"partition": named(partition), "first": first, "end": end}
+        _log.error("messages were deleted by the broker before they were read", extra=gap)
+
+    def stored(self, report: Report, positions: Mapping[TopicPartition, int], seconds: float) -> None:
+        """A batch is done."""
+        where = {named(partition): offset for partition, offset in positions.items()}
+        _log.debug("stored", extra={"messages": report.read, "positions": where, "seconds": round(seconds, 3)})
+        if report.errors:
+            _log.warning("dead letters", extra={"messages": report.errors})
+
+    def idle(self) -> None:
+        """Nothing to do."""
+
+    def waits(self, error: Exception, attempt: int) -> None:
+        """An outage."""
+        _log.warning("waiting for an outage to end", extra={"attempt": attempt, "reason": str(error)})
+
+    def not_sent(self, message: Outgoing, error: BrokerRejected) -> None:
+        """A message that the broker holds to be too large; the store has what it says."""
+        _log.error("too large to send", extra={"topic": message.topic, "reason": str(error)})
