@@ -301,6 +301,8 @@ DECLINED = [
     _row("an unknown source allows nothing", "model_refusal_unverified", model=_DECLINES, policy_decisions=[_allow(source="unknown")]),
     _row("one policy of several allowed the request", "model_declined_no_fallback", model=_DECLINES, policy_decisions=[_allow(source="guardrail"), _allow()]),
     _row("an allowed operation is not done", "model_declined_no_fallback", model=_DECLINES, policy_decisions=[_allow(-30, "op-1")]),
+    _row("an allow that was denied its approval, the denial lifted by a guardrail", "model_refusal_unverified", model=_DECLINES,
+         policy_decisions=[_allow(-30, "op-1", approval={"state": "denied"}), _allow(-20, "op-1", source="guardrail")]),
     _row("an allowed operation is done", "model_refusal_unverified", model=_DECLINES, policy_decisions=[_allow(-30, "op-1")], tool_calls=[_ok("op-1")]),
     _row("an allowed read is done", "model_refusal_unverified", model=_DECLINES, policy_decisions=[_allow(-30, "op-1")], tool_calls=[_ok("op-1", access="read")]),
     _row("an allowed operation was held back", "model_declined_no_fallback", model=_DECLINES, policy_decisions=[_allow(-30, "op-1")], tool_calls=[_REFUSED | {"required": False}]),

@@ -175,11 +175,16 @@ def unrecorded_filter(event: Event) -> list[Denial]:
     return [Denial(None, event["occurred_at"], "content_filter", None)]
 
 
+def waits_for_nobody(decision: Record) -> bool:
+    """Its own approval, if any, is neither open nor denied. The text is silent on an allow that asked and was denied,
+    where something else lifted that denial; it said yes to nothing."""
+    return approval_of(decision).get("state") in (None, "none", "granted")
+
+
 def allows_later(event: Event, denied: Denial, decision: Record) -> bool:
-    """A later decision that allows, its own approval being neither open nor denied."""
-    approved = approval_of(decision).get("state") in (None, "none", "granted")
+    """A later decision that allows and waits for nobody."""
     by_agent = approval_of(decision).get("approver") == event["agent_id"]
-    return allows(decision) and approved and not by_agent and is_later(event, decision, denied.moment)
+    return allows(decision) and waits_for_nobody(decision) and not by_agent and is_later(event, decision, denied.moment)
 
 
 def is_from_approver(event: Event, decision: Record) -> bool:
@@ -362,6 +367,7 @@ def request_was_allowed(event: Event) -> bool:
     return any(
         decision["effect"] == "allow"
         and decision["source"] in ("application", "approver")
+        and waits_for_nobody(decision)
         and (decision["operation_id"] is None or not is_done(event, decision["operation_id"]))
         for decision in event["policy_decisions"]
     )

@@ -108,6 +108,16 @@ ROWS = {
 """The smallest event of each row, in the order of the table."""
 
 DISPUTED = {
+    "an allow that was denied its approval allowed nothing, though another policy's allow lifted that denial": (
+        {
+            "model": {"stop_class": "refused"},
+            "policy_decisions": [
+                decision("allow", operation_id="pay", approval={"state": "denied"}),
+                decision("allow", operation_id="pay", source="guardrail", decided_at=ago(10)),
+            ],
+        },
+        "model_refusal_unverified",
+    ),
     "a grant does not cover a write without a start time": (
         {
             "policy_decisions": [decision("allow", operation_id="pay", approval=granted())],
