@@ -37,10 +37,11 @@ def _nameable(path: Path) -> Path:
     return path
 
 
-def _host_and_port(server: str) -> str:
-    if not _SERVER.fullmatch(server):
-        raise ValueError("must be host:port")
-    return server
+def _hosts_and_ports(servers: list[str]) -> list[str]:
+    for server in servers:
+        if not _SERVER.fullmatch(server):
+            raise ValueError(f"{server} is not host:port")
+    return servers
 
 
 _Path = Annotated[Path, AfterValidator(_nameable)]
@@ -112,7 +113,7 @@ class ClassifySettings(_Section):
 class KafkaSettings(_Section):
     """Which cluster, as whom. Without servers there is no broker, and everything runs on files."""
 
-    servers: list[Annotated[str, AfterValidator(_host_and_port)]] = Field(
+    servers: Annotated[list[str], AfterValidator(_hosts_and_ports)] = Field(
         default_factory=list, description="brokers to begin with, each as host:port"
     )
     client: Literal["kafka-python", "confluent"] = Field("kafka-python", description="client library")

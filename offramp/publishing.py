@@ -89,7 +89,8 @@ class Publishing:
         return streaming.topics(self.session.settings, trial=True)
 
     def _topic_of(self, record_type: str) -> str:
-        return self.order.topic or self._trial.of_record(record_type).name
+        topic = self.order.topic
+        return self._trial.of_record(record_type).name if topic is None else topic
 
     def _our_groups(self) -> tuple[str, ...]:
         kafka = self.session.settings.kafka
@@ -101,7 +102,7 @@ class Publishing:
         wanted = list(dict.fromkeys(map(self._topic_of, RECORD_TOPICS)))
         found = admin.describe_topics(wanted)
         if missing := [name for name in wanted if name not in found]:
-            remedy = "create it first" if self.order.topic else "`offramp init --trial` makes it"
+            remedy = "create it first" if self.order.topic is not None else "`offramp init --trial` makes it"
             raise ConfigurationError(f"there is no topic {missing[0]}; {remedy}")
         # Who may write a topic may not always read its settings; then the broker alone judges the size.
         return {name: int(topic.config.get("max.message.bytes", MAX_MESSAGE_BYTES)) for name, topic in found.items()}

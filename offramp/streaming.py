@@ -21,9 +21,11 @@ def topics(settings: Settings, *, trial: bool = False) -> Topics:
 
 
 def connection(settings: KafkaSettings) -> Connection:
-    """Which cluster, as whom. Raises ConfigurationError if no broker is configured."""
+    """Which cluster, as whom. Raises ConfigurationError if no broker is configured, or a file cannot be read."""
     if not settings.servers:
         raise ConfigurationError("no broker is configured; set kafka.servers to host:port")
+    for name in ("ca", "certificate", "key"):
+        _check_file(f"kafka.{name}", getattr(settings, name))
     security = Security(
         protocol=settings.protocol,
         sasl_mechanism=settings.sasl_mechanism,
@@ -89,6 +91,15 @@ def reachable() -> Iterator[None]:
 
 def _secret(given: SecretStr | None) -> str:
     return "" if given is None else given.get_secret_value()
+
+
+def _check_file(name: str, path: Path | None) -> None:
+    """Refuse a file that cannot be read, which clients take for an outage."""
+    try:
+        if path is not None:
+            path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"{name}: {path}: {error.strerror}") from None
 
 
 def _file(given: Path | None) -> str:

@@ -179,6 +179,8 @@ def test_a_topic_that_carries_what_we_write_is_refused(cluster, tmp_path, file, 
 def test_a_topic_that_is_not_there_is_said_with_what_makes_it(cluster, tmp_path, file):
     with pytest.raises(ConfigurationError, match="there is no topic nowhere; create it first"):
         publish(tmp_path, file, topic="nowhere")
+    with pytest.raises(ConfigurationError, match="there is no topic ; create it first"):
+        publish(tmp_path, file, topic="")
     topics = {"trial_prefix": "other."}
     with pytest.raises(ConfigurationError, match=r"no topic other\.terminal-events; `offramp init --trial` makes it"):
         publish(tmp_path, file, topics=topics)

@@ -1,5 +1,7 @@
 """From settings to clients: every setting arrives, and every error is one of the command's."""
 
+from pathlib import Path
+
 import pytest
 
 from offramp import streaming
@@ -21,14 +23,35 @@ def settings(environment, text="", tmp_path=None):
 
 def test_every_setting_of_the_broker_arrives(tmp_path):
     (tmp_path / "password").write_text("geheim\n")
+    files = [str(tmp_path / name) for name in ("ca.pem", "c.pem", "k.pem")]
+    for file in files:
+        Path(file).write_text("a certificate")
     given = settings({
         "KAFKA__SERVERS": "a:1,b:2", "KAFKA__CLIENT_ID": "me", "KAFKA__TIMEOUT_S": "7", "KAFKA__PROTOCOL": "SASL_SSL",
         "KAFKA__SASL_MECHANISM": "PLAIN", "KAFKA__USERNAME": "u", "KAFKA__PASSWORD_FILE": str(tmp_path / "password"),
-        "KAFKA__CA": "ca.pem", "KAFKA__CERTIFICATE": "c.pem", "KAFKA__KEY": "k.pem", "KAFKA__CHECK_HOSTNAME": "false",
+        "KAFKA__CA": files[0], "KAFKA__CERTIFICATE": files[1], "KAFKA__KEY": files[2], "KAFKA__CHECK_HOSTNAME": "false",
     })  # fmt: skip
-    security = Security("SASL_SSL", "PLAIN", "u", "geheim", "ca.pem", "c.pem", "k.pem", check_hostname=False)
+    security = Security("SASL_SSL", "PLAIN", "u", "geheim", *files, check_hostname=False)
     assert streaming.connection(given.kafka) == Connection(("a:1", "b:2"), "me", security, 7)
     assert "geheim" not in repr(given)
+
+
+@pytest.mark.parametrize("server", ["garbage", "http://a:1", "a:", ":9092", "a:b", "a b:1", "a:1:2", "::1:9092"])
+def test_a_server_without_a_port_is_refused_where_a_client_would_wait(server):
+    with pytest.raises(ConfigurationError, match=r"kafka\.servers: .* is not host:port"):
+        settings({"KAFKA__SERVERS": f"a:1,{server}"})
+
+
+def test_a_server_may_be_an_address_of_any_kind():
+    given = settings({"KAFKA__SERVERS": "10.0.0.1:9092,[::1]:9092,broker-1.example:65535"})
+    assert len(given.kafka.servers) == 3
+
+
+@pytest.mark.parametrize("name", ["ca", "certificate", "key"])
+def test_a_file_that_is_not_there_is_said_where_a_client_would_wait(name):
+    given = settings({"KAFKA__SERVERS": "a:1", f"KAFKA__{name.upper()}": "/nowhere.pem"})
+    with pytest.raises(ConfigurationError, match=rf"kafka\.{name}: /nowhere\.pem: No such file"):
+        streaming.connection(given.kafka)
 
 
 def test_what_is_not_set_is_the_seams_default():
