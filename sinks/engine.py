@@ -72,6 +72,9 @@ _REMEDY: Mapping[int, str] = {
 _FORBIDDEN_STATUSES = frozenset({401, 403})
 # Asked too much, or too long: answers of what stands before the server.
 _BUSY_STATUSES = frozenset({408, 425, 429})
+# The body was too much for what stands before the server, which half of the rows may not be.
+_TOO_LARGE_STATUS = 413
+_READ_ONLY_CODE = 164
 _STATUS = re.compile(r"HTTP driver received HTTP status (\d{3})")
 _FROM_SERVER = re.compile(r"^Received ClickHouse exception, code: \d+, server response: ")
 _WHILE_READING = re.compile(r"while reading (?:or decompressing|from part|column)", re.IGNORECASE)
@@ -209,16 +212,21 @@ def _settle(answer: "Future[bytes]", read: Callable[[], bytes]) -> None:
 
 @contextmanager
 def inserting(table: str) -> Iterator[None]:
-    """As :func:`mapped_errors`, around an insert into ``table``: that the table itself is not as it should be is then
-    no fault of a row."""
+    """As :func:`mapped_errors`, around an insert into ``table``: StoreRejected is then about its rows alone, not about
+    the table, the user, or what stands before the server."""
     try:
         with mapped_errors():
             yield
     except StoreRejected as error:
-        if _code(error.__cause__) in NO_TABLE_CODES:
+        code, words = _code(error.__cause__), str(error)
+        if code in NO_TABLE_CODES:
             raise StoreDamaged(
-                f"table {table} is not as this program made it: {error}; migrate or restore it"
+                f"table {table} is not as this program made it: {words}; migrate or restore it"
             ) from error
+        if code == _READ_ONLY_CODE:
+            raise StoreForbidden(f"{words}; use a user that may write") from error
+        if code is None and _status(words) != _TOO_LARGE_STATUS:
+            raise StoreUnavailable(f"the insert did not come as far as the engine: {words}") from error
         raise
 
 

@@ -34,6 +34,7 @@ _NAMES = {202: "TOO_MANY_SIMULTANEOUS_QUERIES", 241: "MEMORY_LIMIT_EXCEEDED", 25
           159: "TIMEOUT_EXCEEDED"}  # fmt: skip
 _ANSWERS = re.compile(r"SELECT|WITH|SHOW|DESC|EXPLAIN|EXISTS|CHECK", re.IGNORECASE)
 _FORMAT = re.compile(rb"\bFORMAT\s+(\w+)\s*;?\s*\Z", re.IGNORECASE)
+_GONE = "the client went away within its request"
 _PEEKED = 4096
 _TOKEN = "insert_deduplication_token"  # noqa: S105 -- the name of a setting
 # So that closing resets the connection at once, with what was not sent yet.
@@ -143,12 +144,21 @@ class _Handler(BaseHTTPRequestHandler):
     def _read_body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
             return b"".join(iter(self._read_chunk, b""))
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        return self._read(int(self.headers.get("Content-Length") or 0))
 
     def _read_chunk(self) -> bytes:
-        size = int(self.rfile.readline().partition(b";")[0], 16)
-        data = self.rfile.read(size)
+        head = self.rfile.readline()
+        if not head.endswith(b"\n"):
+            raise ConnectionAbortedError(_GONE)
+        data = self._read(int(head.partition(b";")[0], 16))
         self.rfile.readline()
+        return data
+
+    def _read(self, size: int) -> bytes:
+        """Exactly ``size`` bytes. Raises ConnectionError if the client went away before: nothing is half applied."""
+        data = self.rfile.read(size)
+        if len(data) < size:
+            raise ConnectionAbortedError(_GONE)
         return data
 
 

@@ -67,6 +67,25 @@ def test_a_missing_table_is_no_fault_of_the_rows(code):
         raise exceptions.DatabaseError("words", code=code)
 
 
+def test_a_user_that_may_not_write_is_no_fault_of_the_rows():
+    with pytest.raises(StoreForbidden, match="use a user that may write"), inserting("t"):
+        raise exceptions.DatabaseError("words", code=164)
+
+
+@pytest.mark.parametrize("error", [
+    exceptions.ProgrammingError("Setting x is readonly"),
+    exceptions.DatabaseError("HTTP driver received HTTP status 404"),
+])  # fmt: skip
+def test_what_never_reached_the_engine_is_no_fault_of_the_rows(error):
+    with pytest.raises(StoreUnavailable, match="did not come as far as the engine"), inserting("t"):
+        raise error
+
+
+def test_half_of_a_body_that_is_too_large_may_be_taken():
+    with pytest.raises(StoreRejected), inserting("t"):
+        raise exceptions.DatabaseError("HTTP driver received HTTP status 413")
+
+
 @pytest.mark.parametrize(("status", "kind"), [
     (401, StoreForbidden), (403, StoreForbidden), (404, StoreRejected), (408, StoreUnavailable),
     (429, StoreUnavailable), (499, StoreRejected), (500, StoreUnavailable), (502, StoreUnavailable),

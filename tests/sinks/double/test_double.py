@@ -1,5 +1,6 @@
 """The protocol, as a client that is not the store speaks it."""
 
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -149,6 +150,21 @@ def test_calls_are_counted_by_what_came_of_them(double):
         ask(double, sql)
     after = double.calls()
     assert [after.of("select", end) - before.of("select", end) for end in ("ok", "241", "47", None)] == [1, 1, 1, 3]
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 1000", "Transfer-Encoding: chunked"])
+def test_a_request_that_breaks_off_is_not_half_applied(double, framing):
+    ask(double, "CREATE OR REPLACE TABLE whole (a Int64) ENGINE = Memory")
+    before = double.calls().of("INSERT")
+    rows = b"INSERT INTO whole FORMAT CSV\n" + b"1\n" * 50
+    body = rows if framing.startswith("Content") else b"%x\r\n%b\r\n" % (len(rows), rows)
+    key = "X-ClickHouse-User: default\r\nX-ClickHouse-Key: p:w"
+    with socket.create_connection(("127.0.0.1", double.port)) as connection:
+        connection.sendall(f"POST / HTTP/1.1\r\nHost: x\r\n{key}\r\n{framing}\r\n\r\n".encode() + body)
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(100) == b""
+    assert ask(double, "SELECT count() FROM whole").data == b"0\n"
+    assert double.calls().of("INSERT") == before
 
 
 def test_it_ends_with_whoever_started_it(tmp_path):
