@@ -32,3 +32,5 @@ def log_to(stream: TextIO, level: str = "INFO") -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    # Kafka's client tells of every connection and every step of a rebalance; what matters of that is told by us.
+    logging.getLogger("kafka").setLevel(max(logging.WARNING, logging.getLogger().level))
