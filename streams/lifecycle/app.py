@@ -1,4 +1,4 @@
-"""The lifecycle app on Faust: agents that read the topics, a timer, the leader, pages.
+"""The lifecycle app on Faust: agents that read the topics, a turn every second, the leader, pages.
 
 What Faust is given, and what it is not:
 
@@ -37,7 +37,8 @@ class Reads:
 class Process:
     """How this process runs. ``queues`` are those of the decision table; the horizon is in microseconds.
 
-    ``stalled_after_s``: without a turn of the timer for so long the process is not live.
+    ``session_s``: how long the group waits for a process that died before others get its partitions.
+    ``stalled_after_s``: without a turn for so long the process is not live.
     """
 
     group: str
@@ -48,6 +49,7 @@ class Process:
     evaluate_s: float = 10.0
     horizon_us: int = 3_600_000_000
     page_limit: int = 100
+    session_s: float = 10.0
     stalled_after_s: float = 60.0
 
 
@@ -65,11 +67,13 @@ Evaluate = Callable[[Evaluation], Awaitable[None]]
 
 
 @dataclass
-class _Turn:
-    """When the timer last came round, and when alerts are to be evaluated, on the monotonic clock."""
+class _Progress:
+    """When the last turn was taken, and when alerts are to be evaluated, on the monotonic clock; whether the process
+    has joined its group, whatever it was assigned."""
 
-    at: float
+    turn_at: float
     evaluation_due: float
+    joined: bool = False
 
 
 def make_app(
@@ -82,10 +86,10 @@ def make_app(
     """The app, not started. ``evaluate`` is asked on the leader; without it nothing is evaluated."""
     app = faust.App(process.group, **_settings(connection, reads, process))
     begun = lifecycle.clock.monotonic()
-    turn = _Turn(begun, begun)
+    progress = _Progress(begun, begun)
     _add_agents(app, lifecycle, reads)
-    _add_timer(app, lifecycle, process, turn, evaluate)
-    _add_pages(app, lifecycle, process, turn)
+    _add_turns(app, lifecycle, process, progress, evaluate)
+    _add_pages(app, lifecycle, process, progress)
     return app
 
 
@@ -94,7 +98,9 @@ def _settings(connection: Connection, reads: Reads, process: Process) -> dict[st
         "broker": [f"kafka://{server}" for server in connection.servers],
         "broker_client_id": connection.client_id,
         "broker_credentials": _credentials(connection),
-        "broker_request_timeout": max(connection.timeout_s, 61.0),  # Faust wants more than the session's minute
+        "broker_request_timeout": max(connection.timeout_s, process.session_s + 1),  # Faust wants it longer
+        "broker_session_timeout": process.session_s,
+        "broker_heartbeat_interval": process.session_s / 4,
         "consumer_auto_offset_reset": "latest",  # what came before is in the store
         "topic_allow_declare": False,
         "topic_disable_leader": True,
@@ -161,21 +167,32 @@ def _nothing(_value: bytes) -> None:
     """Alerts are read for the sake of being assigned their partition."""
 
 
-def _add_timer(app: faust.App, lifecycle: Lifecycle, process: Process, turn: _Turn, evaluate: Evaluate | None) -> None:
+def _add_turns(
+    app: faust.App, lifecycle: Lifecycle, process: Process, progress: _Progress, evaluate: Evaluate | None
+) -> None:
     clock = lifecycle.clock
 
-    async def tick() -> None:
+    async def turns() -> None:
+        while not app.should_stop:
+            await take_turn()
+            await app.sleep(process.tick_s)
+
+    async def take_turn() -> None:
         await lifecycle.follow()
-        turn.at = clock.monotonic()
-        if evaluate is None or not app.is_leader() or turn.at < turn.evaluation_due:
+        progress.turn_at = clock.monotonic()
+        if evaluate is None or not app.is_leader() or progress.turn_at < progress.evaluation_due:
             return
-        turn.evaluation_due = turn.at + process.evaluate_s
+        progress.evaluation_due = progress.turn_at + process.evaluate_s
         await evaluate(Evaluation(clock.now_micros(), lifecycle.open_items(), lifecycle.is_complete))
 
-    app.timer(process.tick_s, name=f"{__name__}.tick")(tick)
+    async def joined(*_partitions: Any, **_signal: Any) -> None:
+        progress.joined = True
+
+    app.on_partitions_assigned.connect(joined, weak=False)
+    app.task(turns)
 
 
-def _add_pages(app: faust.App, lifecycle: Lifecycle, process: Process, turn: _Turn) -> None:
+def _add_pages(app: faust.App, lifecycle: Lifecycle, process: Process, progress: _Progress) -> None:
     clock = lifecycle.clock
 
     async def items(web: Any, _request: Any) -> Any:
@@ -190,13 +207,13 @@ def _add_pages(app: faust.App, lifecycle: Lifecycle, process: Process, turn: _Tu
         return Response(body=text.encode(), headers={"Content-Type": METRICS_TYPE})
 
     async def live(web: Any, _request: Any) -> Any:
-        idle_s = clock.monotonic() - turn.at
-        return _verdict(web, ok=idle_s < process.stalled_after_s, reason=f"the timer came round {idle_s:.1f} s ago")
+        idle_s = clock.monotonic() - progress.turn_at
+        return _verdict(web, ok=idle_s < process.stalled_after_s, reason=f"the last turn was {idle_s:.1f} s ago")
 
     async def ready(web: Any, _request: Any) -> Any:
-        assigned = bool(app.consumer.assignment())
-        ok = lifecycle.is_complete and assigned
-        return _verdict(web, ok=ok, reason=f"store read: {lifecycle.is_complete}, partitions assigned: {assigned}")
+        ok = lifecycle.is_complete and progress.joined
+        reason = f"store read: {lifecycle.is_complete}, group joined: {progress.joined}"
+        return _verdict(web, ok=ok, reason=reason)
 
     pages = {"/open-items": items, "/metrics": metrics, "/livez": live, "/readyz": ready}
     for path, handler in pages.items():
@@ -213,6 +230,7 @@ def run(app: faust.App) -> int:
     Logging is left as it is. The process belongs to the app: it takes the event loop and the signals.
     """
     worker = faust.Worker(app, loglevel="INFO", quiet=True, override_logging=False, redirect_stdouts=False)
+    worker.spinner = None  # it writes to the terminal, or to what stands in its place
     try:
         worker.execute_from_commandline()
     except SystemExit as ended:

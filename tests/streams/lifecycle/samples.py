@@ -1,5 +1,6 @@
 """Random histories: exits as the store and the topic have them, and companions about them."""
 
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from schemas.companions import COMPANIONS, ReviewEvent
@@ -129,14 +130,41 @@ def by_identity(records):
 
 
 @st.composite
-def histories(draw, most_runs=8):
+def histories(draw, most_runs=8, prefix="r"):
     """Exits and companions of a few runs, each identity once, in any order."""
     records = []
     for number in range(draw(st.integers(1, most_runs))):
-        tenant, run = draw(st.sampled_from(TENANTS)), f"r{number}"
+        tenant, run = draw(st.sampled_from(TENANTS)), f"{prefix}{number}"
         if draw(st.booleans()):
             records += draw(courses(tenant, run))
             continue
         records += draw(st.lists(exits(tenant, run), min_size=1, max_size=4))
         records += draw(st.lists(companions(tenant, run), max_size=12))
     return draw(st.permutations(by_identity(records)))
+
+
+def drawn(strategy, count):
+    """Some values of a strategy, always the same ones, for tests too slow to be run on many."""
+    found = []
+
+    @settings(max_examples=count, database=None, derandomize=True, phases=[Phase.generate],
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(strategy)
+    def collect(value):
+        found.append(value)
+
+    collect()
+    return found
+
+
+def shifted(records, by):
+    """The same records, all times later by that many microseconds."""
+    names = ("occurred_at", "classified_at", "at", "deadline")
+    return [
+        {
+            name: shifted([value], by)[0] if name == "envelope" and value
+            else value + by if name in names and value is not None else value
+            for name, value in record.items()
+        }
+        for record in records
+    ]  # fmt: skip

@@ -23,6 +23,7 @@ from sinks.rows import (
 )
 from sinks.store import open_store
 from streams.lifecycle.exits import exit_of
+from streams.lifecycle.items import OpenPartial, OpenReview
 from streams.lifecycle.knowledge import Bounds, Knowledge
 from streams.lifecycle.records import QueueTerms, note_of
 from tests.streams.lifecycle.samples import DIGESTS, NOW, histories
@@ -38,9 +39,10 @@ def no_wait(seconds):
 
 @pytest.fixture(scope="module")
 def store():
-    with tempfile.TemporaryDirectory() as folder, open_store(
-        Path(folder) / "new", holder="test", lock_timeout_s=0, now=lambda: NOW, wait=no_wait
-    ) as opened:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_store(Path(folder) / "new", holder="test", lock_timeout_s=0, now=lambda: NOW, wait=no_wait) as opened,
+    ):
         opened.migrate()
         OpenItemsReader(opened).record_queues([ObligationQueueRow(d, *TERMS, NOW) for d in DIGESTS])
         yield opened
@@ -114,8 +116,6 @@ activations = st.fixed_dictionaries({}, optional={digest: st.integers(NOW, NOW +
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=histories(), activated=activations)
 def test_the_state_equals_the_recount(store, history, activated):
-    from streams.lifecycle.items import OpenPartial, OpenReview
-
     empty(store)
     write(store, history, activated)
     recount = OpenItemsReader(store).recount()
