@@ -60,8 +60,8 @@ class Publishing:
             try:
                 for source in sources:
                     self._publish(source, publisher, watch)
-            except BrokerError:
-                # So that what is confirmed all the same is counted.
+            except (BrokerError, SystemExit):
+                # So that what is confirmed all the same is counted, also when a signal ends it.
                 with suppress(BrokerError):
                     publisher.settle()
                 raise

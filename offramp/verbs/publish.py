@@ -60,7 +60,7 @@ def publish(
     try:
         with tempfile.TemporaryDirectory(prefix="offramp-") as spool:
             publishing.run(Path(spool))
-    except OfframpError:
+    except (OfframpError, SystemExit):  # the latter is how a signal ends it
         publishing.say_so_far()
         raise
     if output is Format.JSON:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import uuid
@@ -317,6 +318,20 @@ def test_a_broker_that_dies_in_the_middle_loses_nothing_that_was_confirmed(own_b
     assert again.status == 0, again.err
     both = {message.value for message in on_topics(broker, prefix)}
     assert len(both) == 3_000
+
+
+def test_ctrl_c_says_what_was_published(broker, real, tmp_path):
+    assert run_alone("init", "--trial", **real).status == 0
+    file = write_lines(tmp_path / "events.jsonl", [{**events()[0], "event_id": f"e-{n}"} for n in range(3_000)])
+    command = [sys.executable, "-m", "offramp", "publish", file, "--trial", "--rate", "100"]
+    process = subprocess.Popen(command, cwd=ROOT, env=kit_environment(**real), stderr=subprocess.PIPE, text=True)
+    while not on_topics(broker, real["OFFRAMP_TOPICS__TRIAL_PREFIX"]):
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    sent = len(on_topics(broker, real["OFFRAMP_TOPICS__TRIAL_PREFIX"]))
+    assert f"{sent:,} published before; what is published again counts once, by its id" in said
 
 
 def test_passwords_and_certificates_reach_a_secured_broker_and_are_not_shown(secured_broker, tmp_path):
