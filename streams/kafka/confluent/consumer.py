@@ -15,7 +15,7 @@ from streams.kafka.errors import (
     GenerationLost,
     OffsetOutOfRange,
 )
-from streams.kafka.seam import Committed, Connection, Fetched, Listener, Message, TopicPartition
+from streams.kafka.seam import Committed, Connection, Fetched, Headers, Listener, Message, TopicPartition
 
 
 def message_of(record: Any) -> Message:
@@ -28,8 +28,16 @@ def message_of(record: Any) -> Message:
         None if kind == TIMESTAMP_NOT_AVAILABLE else stamp * 1000,
         record.key(),
         record.value(),
-        tuple(record.headers() or ()),
+        _headers_of(record),
     )
+
+
+def _headers_of(record: Any) -> Headers:
+    """The headers, or none if the name of one is not UTF-8, which the library cannot read."""
+    try:
+        return tuple(record.headers() or ())
+    except (SystemError, UnicodeDecodeError):
+        return ()
 
 
 class ConfluentReader:

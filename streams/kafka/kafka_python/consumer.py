@@ -8,24 +8,14 @@ from kafka import errors as library
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as LibraryPartition
 
-from streams.kafka.errors import BrokerUnavailable, GenerationLost, OffsetOutOfRange
+from streams.kafka.errors import BrokerError, BrokerUnavailable, GenerationLost, OffsetOutOfRange
 from streams.kafka.kafka_python.errors import at_the_edge, translated
+from streams.kafka.kafka_python.records import PartitionRecords
 from streams.kafka.kafka_python.turns import Turn, Turns
 from streams.kafka.seam import Committed, Connection, Fetched, Listener, Message, TopicPartition
 
-
-def message_of(record: Any) -> Message:
-    """A record of the library as a message; its milliseconds become microseconds, and -1 is no time."""
-    stamp = record.timestamp
-    return Message(
-        record.topic,
-        record.partition,
-        record.offset,
-        stamp * 1000 if stamp is not None and stamp >= 0 else None,
-        record.key,
-        record.value,
-        tuple(record.headers),
-    )
+_UNREADABLE = (library.CorruptRecordError, library.UnsupportedCodecError)
+"""After these the library's next poll does not return, so there is none."""
 
 
 class KafkaPythonReader:
@@ -33,12 +23,16 @@ class KafkaPythonReader:
 
     def __init__(self, library_consumer: Any, connection: Connection) -> None:
         self._library = library_consumer
+        self._library._fetcher.PartitionRecords = PartitionRecords  # noqa: SLF001 -- see there
         self._timeout_ms = int(connection.timeout_s * 1000)
         self._positions: dict[TopicPartition, int] = {}
+        self._unreadable: BrokerError | None = None
         self._closed = False
 
     def poll(self, timeout_s: float, max_records: int) -> list[Fetched]:
         """See the seam."""
+        if self._unreadable is not None:
+            raise self._unreadable
         try:
             return self._fetched(self._poll_library(int(timeout_s * 1000), max_records))
         except library.OffsetOutOfRangeError as error:
@@ -50,15 +44,18 @@ class KafkaPythonReader:
                 {partition: self._positions.get(partition) for partition in error.divergent_offsets}
             )
         except (library.KafkaError, OSError) as error:
-            if isinstance(translated(error), BrokerUnavailable):
+            problem = translated(error)
+            if isinstance(problem, BrokerUnavailable):
                 return []
-            raise translated(error) from error
+            if isinstance(error, _UNREADABLE):
+                self._unreadable = problem
+            raise problem from error
 
-    def _poll_library(self, timeout_ms: int, max_records: int) -> dict[Any, list[Any]]:
-        polled: dict[Any, list[Any]] = self._library.poll(timeout_ms=timeout_ms, max_records=max_records)
+    def _poll_library(self, timeout_ms: int, max_records: int) -> dict[Any, list[Message]]:
+        polled: dict[Any, list[Message]] = self._library.poll(timeout_ms=timeout_ms, max_records=max_records)
         return polled
 
-    def _fetched(self, polled: dict[Any, list[Any]]) -> list[Fetched]:
+    def _fetched(self, polled: dict[Any, list[Message]]) -> list[Fetched]:
         fetched = []
         for partition in self._library.assignment():
             records = polled.get(partition, ())
@@ -68,7 +65,7 @@ class KafkaPythonReader:
             if position is not None and start is not None and position > start:
                 ours = TopicPartition(*partition)
                 self._positions[ours] = position
-                fetched.append(Fetched(ours, start, [message_of(record) for record in records], position))
+                fetched.append(Fetched(ours, start, records, position))
         return fetched
 
     def _position(self, partition: Any) -> int | None:
@@ -143,9 +140,9 @@ class KafkaPythonConsumer(KafkaPythonReader):
         self._listener, self._turns = listener, turns
         self._failure: BaseException | None = None
         self._owned: frozenset[TopicPartition] = frozenset()
-        self._held: dict[Any, list[Any]] = {}
+        self._held: dict[Any, list[Message]] = {}
 
-    def _poll_library(self, timeout_ms: int, max_records: int) -> dict[Any, list[Any]]:
+    def _poll_library(self, timeout_ms: int, max_records: int) -> dict[Any, list[Message]]:
         if self._held:
             held, self._held = self._held, {}
             return held
