@@ -117,6 +117,19 @@ class DeadLetterRow(NamedTuple):
     key: bytes | None = None
 
 
+class RedriveRow(NamedTuple):
+    """A dead letter that was redriven: its place, the topic, partition and offset that it got, and the count."""
+
+    source: str
+    partition: str
+    offset: int
+    topic: str
+    topic_partition: str
+    topic_offset: int
+    replay_count: int
+    recorded_at: int
+
+
 class ObligationQueueRow(NamedTuple):
     """Where a decision table lets obligations wait whose exit names no queue; the time to the deadline is micros."""
 
@@ -221,6 +234,10 @@ SCHEMAS: dict[str, pa.Schema] = {
         {"table_digest": _TEXT, "classifier_version": _TEXT, "table_id": _TEXT, "table_version": _TEXT,
          "table_text": _TEXT, "activated_at": INSTANT},
     ),
+    "redrives": _schema(
+        {**_POSITION, "topic": _TEXT, "topic_partition": _TEXT, "topic_offset": _LONG, "replay_count": _LONG,
+         "recorded_at": INSTANT},
+    ),
     "obligation_queues": _schema(
         {"table_digest": _TEXT, "queue": _TEXT, "owner": _TEXT, "deadline_micros": _LONG, "recorded_at": INSTANT},
     ),
@@ -302,6 +319,11 @@ def encode_conflicts(items: Sequence[ConflictRow]) -> bytes:
 def encode_tables(items: Sequence[TableRow]) -> bytes:
     """Rows of ``active_tables``."""
     return _stream("active_tables", _transposed(TableRow, items))
+
+
+def encode_redrives(items: Sequence[RedriveRow]) -> bytes:
+    """Rows of ``redrives``."""
+    return _stream("redrives", _transposed(RedriveRow, items))
 
 
 def encode_obligation_queues(items: Sequence[ObligationQueueRow]) -> bytes:
