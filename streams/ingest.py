@@ -15,6 +15,7 @@ from schemas.canonical import encode_json
 from schemas.companions import COMPANIONS
 from schemas.errors import ErrorCode
 from schemas.exits import KINDS
+from schemas.types import EARLIEST
 from sinks.errors import StoreRejected
 from sinks.rows import (
     ConflictRow,
@@ -90,6 +91,8 @@ class Report:
     tally: Counter[tuple[str, str]] = field(default_factory=Counter)
     fates: Counter[tuple[str, Disposition]] = field(default_factory=Counter)
     redacted: int = 0
+    newest_at: int = EARLIEST
+    """When the newest event occurred; EARLIEST if there was none."""
 
     @property
     def dispositions(self) -> Counter[Disposition]:
@@ -116,6 +119,7 @@ class Report:
         self.read += outcome.messages
         self.tally.update(outcome.tally)
         self.redacted += outcome.redacted
+        self.newest_at = max(self.newest_at, outcome.newest_at)
 
 
 class Ruling(NamedTuple):

@@ -15,7 +15,7 @@ from classifier.table import load
 from schemas.canonical import content_digest, encode_json
 from schemas.errors import MessageError
 from schemas.redaction import Redactor
-from schemas.types import to_iso
+from schemas.types import EARLIEST, to_iso
 from schemas.wire import SchemaSource
 from sinks.rows import (
     COMPANION_TABLES,
@@ -103,6 +103,8 @@ class Outcome:
     lines: bytes = b""
     redacted: int = 0
     announcements: list[Announcement] = field(default_factory=list)
+    newest_at: int = EARLIEST
+    """When the newest of the events occurred; EARLIEST if there is none."""
 
     @property
     def messages(self) -> int:
@@ -177,9 +179,10 @@ class _Run:
 
     def _refuse(self, decoded: Decoded, error: MessageError) -> None:
         """Keep a message that is no valid record as a dead letter, whole but for its secrets."""
-        raw, masked = self._setup.redactor.mask(decoded.raw or self._task.batch.raw_of(decoded))
+        mask = self._setup.redactor.mask
+        raw, masked = mask(decoded.raw or self._task.batch.raw_of(decoded))
         self._enter(decoded, Disposition.DEAD_LETTERED)
-        wrapping = decoded.wrapping
+        wrapping, of_wrapping = decoded.wrapping.masked(mask)
         self.outcome.dead_letters.append(
             DeadLetterRow(
                 source=self._task.source,
@@ -191,7 +194,7 @@ class _Run:
                 reason_code=error.code.value,
                 field_path=error.path,
                 message=error.message,
-                masked=masked > 0,
+                masked=masked + of_wrapping > 0,
                 tries=1,
                 replay_count=wrapping.replay_count,
                 recorded_at=self._task.now,
@@ -209,6 +212,7 @@ class _Run:
         identity = _Identity(TERMINAL_EVENT, event["tenant"], event["event_id"], verdict["content_digest"])
         self._enter(decoded, Disposition.CLASSIFIED, identity)
         self.outcome.tally[verdict["kind"], verdict["reason_code"]] += 1
+        self.outcome.newest_at = max(self.outcome.newest_at, event["occurred_at"])
         if self._setup.rows:
             self._add_rows(event, decided, decoded.position)
         if self._setup.lines:
