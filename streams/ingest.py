@@ -110,9 +110,12 @@ class Report:
     @property
     def errors(self) -> int:
         """Messages that were no valid record, or that the store refused."""
-        invalid = sum(count for (kind, _), count in self.tally.items() if kind == "error")
-        refused = (count for (kind, fate), count in self.fates.items() if kind and fate is Disposition.DEAD_LETTERED)
-        return invalid + sum(refused)
+        return sum(count for (kind, _), count in self.tally.items() if kind == "error") + self.refused
+
+    @property
+    def refused(self) -> int:
+        """Valid records that the store refused."""
+        return sum(count for (kind, fate), count in self.fates.items() if kind and fate is Disposition.DEAD_LETTERED)
 
     def add(self, outcome: Outcome) -> None:
         """Count what a worker did."""

@@ -1,10 +1,11 @@
-"""What the classify worker tells, as logs."""
+"""Those who are told what the classify worker does: one for the log, and one that tells several."""
 
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from streams.classify import Partitions
+from streams.classify import Observer, Partitions
 from streams.ingest import Report
 from streams.kafka.errors import BrokerRejected
 from streams.kafka.seam import Outgoing, TopicPartition
@@ -12,9 +13,59 @@ from streams.kafka.seam import Outgoing, TopicPartition
 _log = logging.getLogger("offramp.classify")
 
 
+class WorkerObserver(Observer, Protocol):
+    """Is told what worker and publisher do."""
+
+    def not_sent(self, message: Outgoing, error: BrokerRejected) -> None:
+        """A message that the broker holds to be too large; the store has what it says."""
+        ...
+
+
 def named(partition: TopicPartition) -> str:
     """A partition as people write it."""
     return f"{partition.topic}[{partition.partition}]"
+
+
+@dataclass(frozen=True)
+class Observers:
+    """Tells each of several, in order."""
+
+    each: tuple[WorkerObserver, ...]
+
+    def assigned(self, starts: Mapping[TopicPartition, int]) -> None:
+        """See :class:`streams.classify.Observer`."""
+        for one in self.each:
+            one.assigned(starts)
+
+    def released(self, partitions: Partitions, *, lost: bool) -> None:
+        """See :class:`streams.classify.Observer`."""
+        for one in self.each:
+            one.released(partitions, lost=lost)
+
+    def expired(self, partition: TopicPartition, first: int, end: int) -> None:
+        """See :class:`streams.classify.Observer`."""
+        for one in self.each:
+            one.expired(partition, first, end)
+
+    def stored(self, report: Report, positions: Mapping[TopicPartition, int], seconds: float) -> None:
+        """See :class:`streams.classify.Observer`."""
+        for one in self.each:
+            one.stored(report, positions, seconds)
+
+    def idle(self) -> None:
+        """See :class:`streams.classify.Observer`."""
+        for one in self.each:
+            one.idle()
+
+    def waits(self, error: Exception, attempt: int) -> None:
+        """See :class:`streams.classify.Observer`."""
+        for one in self.each:
+            one.waits(error, attempt)
+
+    def not_sent(self, message: Outgoing, error: BrokerRejected) -> None:
+        """See :class:`WorkerObserver`."""
+        for one in self.each:
+            one.not_sent(message, error)
 
 
 @dataclass(frozen=True)
