@@ -289,19 +289,18 @@ def test_a_group_in_the_middle_of_a_rebalance_may_read_anything(cluster, state, 
 
 @pytest.fixture
 def new_protocol(broker, fresh):
-    """A member of a group of Kafka's new consumer protocol, and its group and topic."""
+    """A group of Kafka's new consumer protocol, its topic, and its only member, which has joined."""
     confluent_kafka = pytest.importorskip("confluent_kafka")
     group, topic = fresh("group"), fresh("topic")
-    admin = KafkaPythonClient(Connection((broker.bootstrap,))).admin()
-    admin.create_topics([NewTopic(topic, 1, 1, {}), NewTopic(f"{topic}-other", 1, 1, {})])
-    admin.close()
+    with closing(KafkaPythonClient(Connection((broker.bootstrap,))).admin()) as admin:
+        admin.create_topics([NewTopic(topic, 1, 1, {}), NewTopic(f"{topic}-other", 1, 1, {})])
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": group, "group.protocol": "consumer"}
     consumer = confluent_kafka.Consumer(settings)
     consumer.subscribe([topic])
     deadline = SystemClock().monotonic() + 60
     while not consumer.assignment() and SystemClock().monotonic() < deadline:
         consumer.poll(0.1)
-    yield group, topic
+    yield group, topic, consumer
     consumer.close()
 
 
@@ -311,9 +310,12 @@ def readings(client, topic, group):
 
 
 def test_a_group_of_the_new_protocol_is_a_reader_and_for_a_client_that_does_not_know_it_perhaps(broker, new_protocol):
-    group, topic = new_protocol
+    group, topic, consumer = new_protocol
     where = Connection((broker.bootstrap,))
     knowing, other = import_module("streams.kafka.confluent.client").ConfluentClient(where), KafkaPythonClient(where)
     assert readings(knowing, topic, group) == [Reading.MEMBERS]
     assert readings(knowing, f"{topic}-other", group) == []
     assert readings(other, topic, group) == readings(other, f"{topic}-other", group) == [Reading.UNKNOWN]
+    consumer.close()
+    for client in (knowing, other):
+        assert readings(client, topic, group) == []

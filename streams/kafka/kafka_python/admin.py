@@ -88,7 +88,17 @@ class KafkaPythonAdmin:
             return {}
         with at_the_edge():
             found = self._library.describe_groups(asked)
-        return {name: _group(name, group) for name, group in found.items() if group["group_state"] != "Dead"}
+        described = {name: _group(name, group) for name, group in found.items() if group["group_state"] != "Dead"}
+        missing = set(asked) - described.keys()
+        return described | (self._resting(missing) if missing else {})
+
+    def _resting(self, names: set[str]) -> dict[str, Group]:
+        """Groups of Kafka's new protocol without members. The library cannot describe others of that kind; of these
+        there is nothing more to say."""
+        with at_the_edge():
+            listed = self._library.list_groups()
+        empty = {group["group_id"] for group in listed if group["group_state"] == "Empty"}
+        return {name: Group(name, "Empty", ()) for name in sorted(names & empty)}
 
     def group_offsets(self, group: str) -> dict[TopicPartition, Committed]:
         """See the seam."""
