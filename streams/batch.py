@@ -1,7 +1,7 @@
 """What a worker is given: some messages of one source, undecoded, and what each of them turns out to be."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, Self
 
 from schemas.errors import MessageError
@@ -21,6 +21,17 @@ class Wrapping:
     timestamp: int | None = None
     headers: dict[str, bytes] = field(default_factory=dict)
     replay_count: int = 0
+
+    def masked(self, mask: Callable[[bytes], tuple[bytes, int]]) -> "tuple[Wrapping, int]":
+        """The same without secrets, and how many there were. ``mask`` keeps lengths; a header's name says of its value
+        what a field's name does."""
+        key, hits = (None, 0) if self.key is None else mask(self.key)
+        headers = {}
+        for name, value in self.headers.items():
+            named = f"{name}=".encode()
+            text, found = mask(named + value)
+            headers[name], hits = text[len(named) :], hits + found
+        return replace(self, key=key, headers=headers), hits
 
 
 class Decoded(NamedTuple):

@@ -24,18 +24,22 @@ Key = tuple[str, str]
 class MemorySink:
     """Keeps every row as it was inserted.
 
-    ``refused`` are ids whose rows are rejected; ``ends_before`` is the number of the insert, from 1, that is an outage.
+    ``refused`` are ids whose rows are rejected; ``ends_before`` is the number of the insert, from 1, that is an outage
+    as often as it is tried, ``outages`` those of tries that are.
     """
 
     def __init__(self, refused: Sequence[str] = (), ends_before: int = 0) -> None:
         self.tables: dict[str, list[dict[str, object]]] = {table: [] for table in KEYS}
         self.log: list[str] = []
         self.refused, self.ends_before = set(refused), ends_before
+        self.outages: list[int] = []
+        self.asked = 0
 
     def insert(self, table: str, stream: bytes) -> None:
         rows = read_rows(stream)
         assert rows, "an insert of nothing costs a part"
-        if len(self.log) + 1 == self.ends_before:
+        self.asked += 1
+        if self.asked in self.outages or len(self.log) + 1 == self.ends_before:
             raise StoreUnavailable("the end")
         ids = {row.get("record_id", row.get("event_id")) for row in rows}
         if table in ("terminal_events", *COMPANION_TABLES.values()) and ids & self.refused:
@@ -73,6 +77,10 @@ class MemorySink:
         first, end = min(row["offset"] for row in rows), max(row["next_offset"] for row in rows)
         covered = sum(row["next_offset"] - row["offset"] for row in rows)
         return [LedgerTotals(source, partition, len(rows), 0, 0, 0, 0, 0, 0, first, end, end - first - covered)]
+
+    def ledger_end(self, source: str, partition: str) -> int | None:
+        rows = [row for row in self.seen("ingest_ledger") if (row["source"], row["partition"]) == (source, partition)]
+        return max((row["next_offset"] for row in rows), default=None)
 
     def query(self, sql: str, fmt: str) -> bytes:
         """The only statement of the writer: the newest activation."""
