@@ -160,6 +160,19 @@ def test_what_is_announced_is_open_at_once_though_the_store_cannot_be_read(world
     agree(world, app)
 
 
+def test_a_broker_that_dies_and_comes_back_is_read_again(tmp_path, own_broker, fresh):
+    broker = own_broker()
+    with deployment(tmp_path, broker, fresh("lifecycle") + ".") as world:
+        app = started(world)
+        broker.kill()
+        world.happen(history("without.", 0, 3), announced=False)
+        agree(world, app)
+        broker.start()
+        world.reconnect()
+        eventually(lambda: world.is_read(app), app.said)
+        assert app.end() == 0
+
+
 def test_no_topic_is_made_that_was_not_planned(world):
     app = started(world)
     world.happen(history("topics.", 0, 2))

@@ -136,6 +136,18 @@ class World:
                 self.producer.send(self._message(record))
             self.producer.flush(WAIT_S)
 
+    def reconnect(self):
+        self.producer.close()
+        self.producer = self.client.producer()
+
+    def is_read(self, app):
+        """Whether the app reads what is announced now."""
+        before = app.counter("unreadable")
+        self.producer.send(Outgoing(self.topics.enrichments.name, key=b"k", value=b"no record"))
+        self.producer.flush(WAIT_S)
+        time.sleep(0.5)
+        return app.counter("unreadable") > before
+
     def activate(self, digests):
         rows = [TableRow(digest, "0.1.0", "default", "1", "", NOW) for digest in digests]
         self.opened.insert("active_tables", encode_tables(rows))
