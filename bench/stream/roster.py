@@ -21,6 +21,7 @@ ROSTER = (
     Contestant("kafka_python_blocks", "by hand: kafka-python, raw blocks", "clients"),
     Contestant("confluent_rows", "by hand: confluent-kafka, rows", "clients"),
     Contestant("confluent_blocks", "by hand: confluent-kafka, raw blocks", "clients"),
+    Contestant("confluent_overlapped", "by hand: confluent-kafka, raw blocks stored in a thread", "clients"),
     Contestant("floor", "floor: consume, fastavro, raw Avro block", "clients", classifies=False),
 )
 

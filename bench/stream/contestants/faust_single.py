@@ -8,7 +8,7 @@ from typing import Any
 
 import faust
 from on_faust import Run, app_of, execute
-from work import LINGER_S, Job, Judged, job
+from work import FRAMEWORK_LINGER_S, Job, Judged, job
 
 
 class Buffer:
@@ -46,7 +46,7 @@ def main(the_job: Job) -> None:
         async for event in stream.noack().events():
             await buffer.add(event)
 
-    @app.timer(LINGER_S)  # type: ignore[untyped-decorator]
+    @app.timer(FRAMEWORK_LINGER_S)  # type: ignore[untyped-decorator]
     async def flush() -> None:
         await buffer.flush()
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from on_faust import Run, app_of, execute
-from work import LINGER_S, job
+from work import FRAMEWORK_LINGER_S, job
 
 if __name__ == "__main__":
     the_job = job(batch=5_000)
@@ -13,7 +13,7 @@ if __name__ == "__main__":
     @app.agent(app.topic(the_job.topic, value_serializer="raw"))
     async def classify(stream: Any) -> None:
         """Store batch by batch."""
-        async for events in stream.take_events(the_job.batch, within=LINGER_S):
+        async for events in stream.take_events(the_job.batch, within=FRAMEWORK_LINGER_S):
             await run.store([run.judge(event) for event in events])
 
     execute(app)

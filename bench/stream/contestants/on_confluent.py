@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from confluent_kafka import Consumer, Message
+from confluent_kafka import Consumer, Message, TopicPartition
 from work import LINGER_S, Job
 
 
@@ -17,7 +17,6 @@ class Confluent:
                 "group.id": job.group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "enable.auto.offset.store": True,
                 "queued.min.messages": 4 * job.batch,
                 "fetch.message.max.bytes": 8 * 2**20,
                 "check.crcs": False,
@@ -30,9 +29,13 @@ class Confluent:
         messages = self._consumer.consume(self._batch, LINGER_S)
         return [_plain(message) for message in messages]
 
-    def commit(self) -> None:
-        """Commit all that was read."""
-        self._consumer.commit(asynchronous=False)
+    def position(self) -> list[TopicPartition]:
+        """What to read next."""
+        return [at for at in self._consumer.position(self._consumer.assignment()) if at.offset >= 0]
+
+    def commit(self, position: list[TopicPartition]) -> None:
+        """Commit a position."""
+        self._consumer.commit(offsets=position, asynchronous=False)
 
 
 def _plain(message: Message) -> tuple[bytes, int]:

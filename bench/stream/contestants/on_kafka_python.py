@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 
 import crc32c  # noqa: F401 -- so that a missing one is an error, and not a slow contestant
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from work import LINGER_S, Job
 
 
@@ -35,6 +35,11 @@ class KafkaPython:
                 messages += [(message.value, message.offset) for message in some]
         return messages
 
-    def commit(self) -> None:
-        """Commit all that was read."""
-        self._consumer.commit()
+    def position(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What to read next."""
+        at = {partition: self._consumer.position(partition) for partition in self._consumer.assignment()}
+        return {partition: OffsetAndMetadata(offset, "", -1) for partition, offset in at.items()}
+
+    def commit(self, position: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commit a position."""
+        self._consumer.commit(position)

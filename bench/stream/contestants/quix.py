@@ -5,7 +5,7 @@ from typing import Any
 from quixstreams import Application  # type: ignore[import-not-found]
 from quixstreams.sinks import BatchingSink, SinkBatch  # type: ignore[import-not-found]
 from storing import Blocks
-from work import LINGER_S, Job, Judge, Meter, job, leave, quiet_collector
+from work import FRAMEWORK_LINGER_S, Job, Judge, Meter, job, leave, quiet_collector
 
 
 class Sink(BatchingSink):  # type: ignore[misc]
@@ -34,7 +34,7 @@ def main(job: Job) -> None:
         consumer_group=job.group,
         auto_offset_reset="earliest",
         commit_every=job.batch,
-        commit_interval=LINGER_S,
+        commit_interval=FRAMEWORK_LINGER_S,
         auto_create_topics=False,
         use_changelog_topics=False,
         loglevel="ERROR",

@@ -10,15 +10,14 @@ import msgspec
 import pyarrow as pa
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.insert import InsertContext
-from work import Judged, connect
+from work import FLAT, Judged, connect
 
-from schemas.canonical import encode_json
 from sinks.rows import SCHEMAS
 
 SOURCE = "terminal-events"
-FLAT = ("tenant", "event_id", "run_id", "segment", "agent_id", "agent_version", "workflow", "occurred_at")
 EVENTS, EXITS = "terminal_events", "exit_classifications"
 _LISTS = ("prohibited", "evidence_gaps", "findings", "facts")
+_EVIDENCE_ONLY = ("trace_id", "version")
 _VERDICT = ("kind", "reason_code", "rule_id", "verified", "classifier_version", "evidence_digest", "content_digest")
 _json = msgspec.json.Encoder()
 
@@ -28,10 +27,10 @@ Columns = dict[str, Sequence[Any]]
 def event_columns(batch: Sequence[Judged]) -> Columns:
     """The columns of ``terminal_events``."""
     now, count = time.time_ns() // 1000, len(batch)
-    events, verdicts = [one.event for one in batch], [one.decided.classification for one in batch]
+    verdicts = [one.decided.classification for one in batch]
     return {
-        **{name: [event[name] for event in events] for name in (*FLAT, "trace_id", "version")},
-        "event": [encode_json(event) for event in events],
+        **_flat_columns(batch),
+        "event": [one.text for one in batch],
         **{name: [verdict[name] for verdict in verdicts] for name in ("content_digest", "evidence_digest")},
         "source": [SOURCE] * count,
         "partition": ["0"] * count,
@@ -40,13 +39,17 @@ def event_columns(batch: Sequence[Judged]) -> Columns:
     }
 
 
+def _flat_columns(batch: Sequence[Judged]) -> Columns:
+    return dict(zip(FLAT, zip(*(one.flat for one in batch), strict=True), strict=True))
+
+
 def exit_columns(batch: Sequence[Judged]) -> Columns:
     """The columns of ``exit_classifications``; lists as lists of lists, obligations as dicts."""
     now, count = time.time_ns() // 1000, len(batch)
-    events, verdicts = [one.event for one in batch], [one.decided.classification for one in batch]
+    verdicts = [one.decided.classification for one in batch]
     tables, envelopes = [verdict["table"] for verdict in verdicts], [verdict["envelope"] for verdict in verdicts]
     return {
-        **{name: [event[name] for event in events] for name in FLAT},
+        **{name: values for name, values in _flat_columns(batch).items() if name not in _EVIDENCE_ONLY},
         **{name: [verdict[name] for verdict in verdicts] for name in (*_VERDICT, *_LISTS, "obligations")},
         "fact_bits": [one.decided.fact_bits for one in batch],
         **{f"table_{name}": [table[name] for table in tables] for name in ("id", "version", "digest")},
