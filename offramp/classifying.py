@@ -9,6 +9,7 @@ from typing import Any
 
 from offramp.config import WorkerSettings
 from offramp.errors import ConfigurationError
+from offramp.observing import unwatched, watched
 from offramp.session import Session
 from offramp.streaming import client, reachable, registry, topics
 from streams.classify import ClassifyWorker, Pace, Publisher
@@ -16,10 +17,10 @@ from streams.cut import Limits
 from streams.ingest import Writer
 from streams.kafka.seam import Client, Subscription, TopicPartition
 from streams.logs import log_to
-from streams.observer import LogObserver
+from streams.observer import WorkerObserver
 from streams.start import Start, StartUnknownError
 from streams.topics import Topics
-from streams.worker import Setup, Worker
+from streams.worker import Setup
 
 
 def run_classify(session: Session, start: Start | None = None, *, until_end: bool = False) -> None:
@@ -30,17 +31,20 @@ def run_classify(session: Session, start: Start | None = None, *, until_end: boo
     settings, planned = session.settings, topics(session.settings)
     log_to(sys.stderr)
     with reachable(), session.store("run classify") as store, _stopping() as stopped:
-        broker, observer = client(settings.kafka), LogObserver()
+        broker, setup = client(settings.kafka), _setup(session)
         ends = _ends(broker, planned) if until_end else None
-        with _publish(session, broker, planned, observer) as publish:
+        with (
+            unwatched(setup) if until_end else watched(session, broker, planned, setup) as work,
+            _publish(session, broker, planned, work.observer) as publish,
+        ):
             worker = ClassifyWorker(
                 client=broker,
                 subscription=_subscription(session, planned),
-                worker=Worker(_setup(session)),
+                worker=work.worker,
                 writer=Writer(store, session.table, session.clock.now_micros, publish),
                 resume=lambda partition: store.ledger_end(partition.topic, str(partition.partition)),
                 clock=session.clock,
-                observer=observer,
+                observer=work.observer,
                 pace=_pace(settings.worker),
                 start=start,
             )
@@ -87,7 +91,7 @@ def _pace(settings: WorkerSettings) -> Pace:
 
 
 @contextmanager
-def _publish(session: Session, broker: Client, planned: Topics, observer: LogObserver) -> Iterator[Publisher]:
+def _publish(session: Session, broker: Client, planned: Topics, observer: WorkerObserver) -> Iterator[Publisher]:
     producer = broker.producer()
     try:
         yield Publisher(producer, planned, session.settings.worker.flush_s, observer.not_sent)

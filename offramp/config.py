@@ -195,6 +195,20 @@ class WorkerSettings(_Section):
     session_timeout_s: float = Field(45.0, gt=0, description="silence after which the group takes partitions away")
     max_poll_interval_s: float = Field(300.0, gt=0, description="longest time for one batch before the same happens")
     instance_id: str | None = Field(None, description="group.instance.id, for restarts without a rebalance")
+    host: str = Field("127.0.0.1", min_length=1, description="address that its pages listen on")
+    port: int = Field(9117, ge=0, le=65535, description="port that its pages listen on; 0: it has no pages")
+    watch_s: float = Field(10.0, gt=0, description="seconds between two questions whether broker and store answer")
+    stalled_after_s: float = Field(300.0, gt=0, description="seconds without progress after which it is not live")
+    audit_every_s: float = Field(
+        0.0, ge=0, description="seconds between two audits of a server, for offramp_unaccounted; 0: none by this worker"
+    )
+
+
+class TracesSettings(_Section):
+    """Where the classify worker sends its spans. Without a URL there are none."""
+
+    url: str | None = Field(None, description="OTLP receiver over HTTP, such as http://collector:4318/v1/traces")
+    ratio: float = Field(1.0, ge=0, le=1, description="share of its batches that become a span")
 
 
 class LifecycleSettings(_Section):
@@ -220,6 +234,7 @@ class Settings(_Section):
     redaction: RedactionSettings = RedactionSettings()
     classify: ClassifySettings = ClassifySettings()
     worker: WorkerSettings = WorkerSettings()
+    traces: TracesSettings = TracesSettings()
     lifecycle: LifecycleSettings = LifecycleSettings()
     kafka: KafkaSettings = KafkaSettings()
     registry: RegistrySettings = RegistrySettings()

@@ -25,7 +25,7 @@ class Watch:
     """
 
     name: str
-    ask: Callable[[], None]
+    ask: Callable[[], object]
     every_s: float
     clock: Clock
     end: Callable[[], None] = lambda: None
