@@ -17,10 +17,12 @@ from schemas.published import avro
 from streams.files import Source, chunks, decode_chunk
 from streams.kafka.errors import BrokerError
 from streams.kafka.seam import Admin, Client
-from streams.publish import Counts, Encode, Pace, Publisher, encoder, foreign_groups
+from streams.publish import Counts, Encode, ForeignGroup, Pace, Publisher, Reading, encoder, foreign_groups
 from streams.registry import Registry
 from streams.topics import RECORD_TOPICS, Encoding, Topics, subject_of
 
+LOOKS_WHILE_UNKNOWN = 5
+"""How often, a second apart, it is asked of groups that rebalance just now."""
 LOOK_AGAIN_S = 5.0
 """Seconds after which it is asked again who else reads, while publishing goes on."""
 
@@ -196,10 +198,20 @@ class _Watch:
 
     def look(self) -> str:
         """Who else reads, as a sentence; empty if nobody does. Raises BrokerError."""
-        found = foreign_groups(self.admin, self.topics, self.ours)
+        found = self._settled()
         self._due = self.session.clock.monotonic() + LOOK_AGAIN_S
         if not found:
             return ""
         first = found[0]
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         return f"topic {first.topic} is not ours alone: group {first.group} {first.reading}{more}"
+
+    def _settled(self) -> list[ForeignGroup]:
+        """Who else reads, once groups that rebalance just now have had time to end it."""
+        found = foreign_groups(self.admin, self.topics, self.ours)
+        for _ in range(LOOKS_WHILE_UNKNOWN):
+            if not found or any(each.reading is not Reading.UNKNOWN for each in found):
+                break
+            sleep(1)
+            found = foreign_groups(self.admin, self.topics, self.ours)
+        return found

@@ -22,6 +22,7 @@ from streams.kafka.errors import BrokerUnavailable
 from streams.kafka.fake import FakeCluster
 from streams.kafka.kafka_python.client import KafkaPythonClient
 from streams.kafka.seam import Connection, NewTopic, Subscription, TopicPartition
+from streams.publish import ForeignGroup, Reading
 from streams.registry import Registry, RegistryAccess
 from streams.topics import Encoding, Topics
 from tests.offramp.kit import ROOT, companion, events, run_alone, write_lines
@@ -166,6 +167,33 @@ def test_a_foreign_group_that_joins_meanwhile_ends_it(cluster, tmp_path, monkeyp
     with pytest.raises(CheckFailedError, match="group legacy-dispatcher has members that read it now"):
         done.run(tmp_path)
     assert len(cluster.messages("trial.terminal-events")) == done.counts.published.total() == 301
+
+
+@pytest.fixture
+def rebalancing(cluster, monkeypatch):
+    """Makes a foreign group that cannot be looked into for so many looks; returns the waits between them."""
+    waited = []
+    monkeypatch.setattr(publishing, "sleep", waited.append)
+
+    def begin(looks):
+        answers = [[ForeignGroup("busy", "trial.enrichments", Reading.UNKNOWN)]] * looks
+        monkeypatch.setattr(publishing, "foreign_groups", lambda *_: answers.pop() if answers else [])
+        return waited
+
+    return begin
+
+
+def test_a_group_that_rebalances_is_waited_for(rebalancing, tmp_path, file):
+    waited = rebalancing(2)
+    assert publish(tmp_path, file).counts.published.total() == 7
+    assert waited == [1, 1]
+
+
+def test_a_group_that_rebalances_for_long_is_a_reader(rebalancing, tmp_path, file):
+    waited = rebalancing(100)
+    with pytest.raises(ConfigurationError, match=r"busy cannot be looked into, .*; try again"):
+        publish(tmp_path, file)
+    assert waited == [1] * publishing.LOOKS_WHILE_UNKNOWN
 
 
 @pytest.mark.parametrize("topic", ["exit-classifications", "trial.terminal-events.dlq", "exit-alerts"])
