@@ -150,6 +150,10 @@ def test_data_survive_a_restart(tmp_path):
         double.kill()
         double.start()
         assert [total.read for total in store.ledger_totals()] == [1]
+        # A connection that is kept open, and is closed by the other side meanwhile, is no outage.
+        double.restart()
+        store.insert("ingest_ledger", encode_ledger([ledger_row(1)]))
+        assert [total.read for total in store.ledger_totals()] == [2]
 
 
 # Who is let in
