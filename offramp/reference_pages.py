@@ -339,7 +339,7 @@ default is another, sets `partitioner=murmur2_random`.
   `cleanup.policy` with `compact` is refused.
 - `retention.bytes` is unlimited, so that a burst does not push out what was not read yet. Watch the disks.
 - All copies of a partition but one confirm a write, and a copy that lags is never made the leader.
-- A dead letter has room for the largest message as base64, and is kept longer than its source.
+- A dead letter has room for the largest message and more headers, and is kept longer than its source.
 - The dispatcher reads none of the topics that this program writes."""
 
 

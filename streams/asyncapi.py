@@ -6,13 +6,18 @@ and received are meant as the program sees them: what it receives, producers sen
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from schemas import published
-from streams.topics import OUR_PARTS, Encoding, Topic, Topics
+from schemas.exits import Classification
+from schemas.json_schema import json_schema
+from streams import redrive
+from streams.exit_message import ExitMessage
+from streams.topics import DEAD_LETTERS, OUR_PARTS, REDRIVE, Encoding, Topic, Topics
 
 FILE = "asyncapi.yaml"
 CONTRACT_VERSION = "1.0.0"
@@ -30,6 +35,12 @@ _FRAMES = {
     Encoding.SINGLE_OBJECT: "bytes C3 01, the CRC-64-AVRO of the schema in 8 bytes, little-endian, then the Avro body",
     Encoding.JSON: "one JSON object, instants in ISO 8601 with an offset",
 }
+REDRIVEN = frozenset(
+    {redrive.ORIGIN_TOPIC, redrive.ORIGIN_PARTITION, redrive.ORIGIN_OFFSET, redrive.ORIGIN_TIMESTAMP, redrive.REASON,
+     redrive.REPLAY_COUNT}
+)  # fmt: skip
+"""Headers of ours that a redriven message carries."""
+
 Node = dict[str, Any]
 
 
@@ -103,7 +114,8 @@ def _typed(name: str, value: str) -> Any:
 
 def _messages(topic: Topic) -> Node:
     if not topic.records:
-        return {"message": {"summary": _sentence(topic.purpose), "bindings": _message_binding(topic, {})}}
+        headers = _headers(redrive.OURS) if topic.id == DEAD_LETTERS else {}
+        return {"message": {"summary": _sentence(topic.purpose), **headers, "bindings": _message_binding(topic, {})}}
     return {
         f"{_camel(record)}{_pascal(encoding)}": _message(topic, record, encoding)
         for record in topic.records
@@ -122,12 +134,49 @@ def _message(topic: Topic, record: str, encoding: Encoding) -> Node:
         "title": f"{record} ({encoding})",
         "summary": _sentence(_FRAMES[encoding]),
         "contentType": _CONTENT_TYPES[encoding],
+        **(_headers(REDRIVEN) if topic.id == REDRIVE else {}),
         "payload": _payload(record, encoding),
         "bindings": _message_binding(topic, registry if encoding is Encoding.CONFLUENT else {}),
     }
 
 
+_HEADERS = {
+    redrive.ORIGIN_TOPIC: "topic of the message that this one is a copy of",
+    redrive.ORIGIN_PARTITION: "its partition",
+    redrive.ORIGIN_OFFSET: "its offset",
+    redrive.ORIGIN_TIMESTAMP: "its timestamp in microseconds since the epoch, where it has one",
+    redrive.REPLAY_COUNT: "how often it was redriven",
+    redrive.REASON: "reason code of the dead letter",
+    redrive.FIELD_PATH: "where in the message; empty for the whole of it",
+    redrive.MESSAGE: "what is wrong, in words",
+    redrive.TRIES: "how often it was tried",
+    redrive.MASKED: "true if secret ranges of the bytes are masked",
+    redrive.CUT_FROM: "how many bytes the value has in the store, where the topic does not take all of them",
+}
+
+
+def _headers(names: Iterable[str]) -> Node:
+    """Headers that only this program writes, beside those that the message came with."""
+    wanted = frozenset(names)
+    described = {name: {"type": "string", "description": text} for name, text in _HEADERS.items() if name in wanted}
+    return {"headers": {"type": "object", "properties": described}}
+
+
+def _announced() -> Node:
+    """A classification and whose it is, as :class:`streams.exit_message.ExitMessage` puts it."""
+    whole = json_schema("exit-message", ExitMessage)
+    names = [name for name in ExitMessage.model_fields if name not in Classification.model_fields]
+    whose = {
+        "type": "object",
+        "properties": {name: whole["properties"][name] for name in names},
+        "required": [name for name in names if name in whole["required"]],
+    }
+    return {"schemaFormat": _JSON_SCHEMA_FORMAT, "schema": {"allOf": [{"$ref": "./classification.schema.json"}, whose]}}
+
+
 def _payload(record: str, encoding: Encoding) -> Node:
+    if record == "classification":
+        return _announced()
     if encoding is Encoding.JSON:
         return {"schemaFormat": _JSON_SCHEMA_FORMAT, "schema": {"$ref": f"./{record}.schema.json"}}
     return {"schemaFormat": _AVRO_FORMAT, "schema": {"$ref": f"./{record}.avsc"}}

@@ -25,6 +25,9 @@ DAY_MS = 24 * 60 * 60 * 1000
 PARTITIONS, REPLICATION_FACTOR = "partitions", "replication.factor"
 """What can be set of a topic besides Kafka's own settings, by the name that :attr:`Sizing.overrides` has for it."""
 
+DEAD_LETTERS, REDRIVE = "terminal-events.dlq", "terminal-events.redrive"
+"""Ids of the topics that hold messages of other topics."""
+
 _LONGEST_NAME = 249
 _NAME = re.compile(r"[A-Za-z0-9._-]*")
 _OVERRIDE = re.compile(r"([A-Za-z0-9._-]+):([a-z.]+)=(.+)")
@@ -104,13 +107,14 @@ class _Declared:
     records: tuple[str, ...]
     key: str
     partitions: int | None = None
-    is_dead_letters: bool = False
 
     def sized(self, sizing: Sizing) -> Topic:
-        days = sizing.dead_letter_retention_days if self.is_dead_letters else sizing.retention_days
+        days = sizing.dead_letter_retention_days if self.id == DEAD_LETTERS else sizing.retention_days
+        # A dead letter and a redriven one are whole messages with more headers than they came with.
+        headroom = _HEADROOM_BYTES if self.id in {DEAD_LETTERS, REDRIVE} else 0
         settings = {
             "cleanup.policy": "delete",
-            "max.message.bytes": str(_largest(self, sizing.max_message_bytes)),
+            "max.message.bytes": str(sizing.max_message_bytes + headroom),
             "message.timestamp.type": "LogAppendTime",
             "min.insync.replicas": str(max(1, sizing.replication_factor - 1)),
             "retention.bytes": "-1",
@@ -122,13 +126,6 @@ class _Declared:
             records=self.records, key=self.key, partitions=self.partitions or sizing.partitions,
             replication_factor=sizing.replication_factor, settings=settings,
         )  # fmt: skip
-
-
-def _largest(declared: _Declared, max_message_bytes: int) -> int:
-    """A dead letter holds a whole message, perhaps as base64, and a redriven one more headers than it came with."""
-    if declared.is_dead_letters:
-        return max_message_bytes * 4 // 3 + _HEADROOM_BYTES
-    return max_message_bytes + (_HEADROOM_BYTES if declared.id == "terminal-events.redrive" else 0)
 
 
 _OF_RUN = "tenant/run_id"
@@ -164,11 +161,11 @@ _DECLARED = (
         (_WORKER,), (_LIFECYCLE, "whoever acts on exits"), ("classification",), "tenant/run_id of the event",
     ),
     _Declared(
-        "terminal-events.dlq", "messages of any input topic that are no valid records, whole",
-        (_WORKER,), (_DLQ,), (), _OF_SOURCE, is_dead_letters=True,
+        DEAD_LETTERS, "messages of any input topic that are no valid records, whole",
+        (_WORKER,), (_DLQ,), (), _OF_SOURCE,
     ),
     _Declared(
-        "terminal-events.redrive", "dead letters on their way back; a topic of its own, which no dispatcher reads",
+        REDRIVE, "dead letters on their way back; a topic of its own, which no dispatcher reads",
         (_REDRIVE,), (_WORKER,), _INCOMING, _OF_SOURCE,
     ),
     _Declared(

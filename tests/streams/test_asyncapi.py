@@ -11,7 +11,9 @@ import yaml
 from schemas import published
 from schemas.contract import INCOMING, PUBLISHED
 from schemas.published import json_schema
-from streams import asyncapi
+from sinks.rows import DeadLetterRow
+from streams import asyncapi, redrive
+from streams.exit_message import ExitMessage
 from streams.topics import Encoding, Sizing, Topics
 
 PUBLISHED_AT = Path(published.__file__).parent
@@ -90,6 +92,29 @@ def test_every_record_type_can_come_in_every_encoding_by_the_published_schemas()
         assert len(payloads) == len(Encoding)
     assert json_schema("classification")["$schema"].endswith("/2020-12/schema")
     assert {record for topic in Topics.planned() for record in topic.records} < set(PUBLISHED)
+
+
+def test_what_is_announced_is_a_classification_and_whose_it_is():
+    (message,) = DOCUMENT["channels"]["exitClassifications"]["messages"].values()
+    classification, whose = message["payload"]["schema"]["allOf"]
+    assert classification == {"$ref": "./classification.schema.json"}
+    fields = ExitMessage.model_json_schema()["properties"]
+    assert fields.keys() == json_schema("classification")["properties"].keys() | whose["properties"].keys()
+    assert {"tenant", "run_id", "occurred_at"} <= set(whose["required"])
+    assert "$ref" not in json.dumps(whose)
+
+
+def test_dead_letters_and_redriven_ones_name_the_headers_that_they_carry():
+    (dead,) = DOCUMENT["channels"]["terminalEventsDlq"]["messages"].values()
+    assert set(dead["headers"]["properties"]) == redrive.OURS
+    letter = DeadLetterRow("terminal-events", "0", 7, 1, b"{", {}, "bad_json", "", "no JSON", masked=False, tries=1,
+                           replay_count=0, recorded_at=2)  # fmt: skip
+    sent = {name for name, _ in redrive.dlq_message(letter, Topics.planned().dead_letters).headers}
+    assert sent == redrive.OURS - {redrive.CUT_FROM}
+    again = {name for name, _ in redrive.redriven(letter, None, b"{", (), "terminal-events.redrive").headers}
+    assert again == asyncapi.REDRIVEN
+    for message in DOCUMENT["channels"]["terminalEventsRedrive"]["messages"].values():
+        assert set(message["headers"]["properties"]) == asyncapi.REDRIVEN
 
 
 def test_what_we_write_and_read_are_the_operations():
