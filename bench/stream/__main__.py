@@ -19,7 +19,8 @@ from bench.stream.report import latencies, percentile, summarise, table
 from bench.stream.roster import ROSTER, Contestant, chosen
 from tests.broker.kafka import KafkaBroker
 
-YARDSTICK = "offramp"
+YARDSTICK = "offramp_kafka_python"
+TOPIC = "terminal-events"
 LATENCY_S = 20
 """How long events are sent at half load."""
 
@@ -44,7 +45,8 @@ def cpu_of_workers(contestant: Contestant, course: Course, events: int, workers:
 
     All have their partition before the events come, and each ends with its share of them.
     """
-    topic = group = f"{contestant.name}-{workers}-{uuid.uuid4()}"
+    group = f"{contestant.name}-{workers}-{uuid.uuid4()}"
+    topic = f"{group}.{TOPIC}"
     share = events // workers
     with feeding(course, topic, share * workers, workers) as feed:
         running = [Runner(contestant, course, topic, group, share) for _ in range(workers)]
@@ -59,7 +61,8 @@ def cpu_of_workers(contestant: Contestant, course: Course, events: int, workers:
 
 def latency(contestant: Contestant, course: Course, rate: float) -> list[float]:
     """Seconds from append to visible row of every event that comes at this rate."""
-    topic = group = f"{contestant.name}-latency-{uuid.uuid4()}"
+    group = f"{contestant.name}-latency-{uuid.uuid4()}"
+    topic = f"{group}.{TOPIC}"
     events = int(rate * LATENCY_S)
     with feeding(course, topic, events, 1, rate) as feed:
         runner = Runner(contestant, course, topic, group, events)
@@ -125,7 +128,7 @@ def main() -> None:
     roster = chosen(asked.only)
     classifying = [contestant for contestant in roster if contestant.classifies]
     with course_at(asked.servers) as course:
-        topic = f"events-{uuid.uuid4()}"
+        topic = f"{uuid.uuid4()}.{TOPIC}"
         say(f"making {asked.events:,} events")
         fill(course, topic, asked.events, 1)
         results = rounds(roster, course, topic, asked.events, asked.rounds)

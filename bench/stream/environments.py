@@ -10,15 +10,18 @@ import sys
 import sysconfig
 from pathlib import Path
 
-NAMES = ("clients", "faust", "quix")
+from bench.stream.roster import PROJECT
+
 _REQUIREMENTS = Path(__file__).parent / "requirements"
 
 
 def python_of(name: str, directory: Path | None = None) -> Path:
-    """The interpreter of an environment, installed before if its requirements changed.
+    """The interpreter of an environment, installed before if its requirements changed; our own for the project's.
 
     Raises CalledProcessError if it cannot be installed.
     """
+    if name == PROJECT:
+        return Path(sys.executable)
     home = (directory or Path(sys.prefix) / "stream") / name
     wanted = (_REQUIREMENTS / f"{name}.txt").read_text()
     stamp, python = home / "installed.txt", home / "bin" / "python"

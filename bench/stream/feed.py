@@ -1,5 +1,6 @@
 """Puts events on a topic: ``python -m bench.stream.feed --servers S --topic T --events N``, where confluent-kafka is.
 
+The name of the topic is a prefix and ``terminal-events``.
 Messages are Confluent-framed Avro, uncompressed, keyed by nothing, dealt to the partitions in turn. ``--rate`` spreads
 them evenly over time. Says that it is ready once topic and events are made; with ``--ready FILE`` it then waits until
 that file is there. At the end it prints one line of JSON: by partition, when the broker appended each message, in
@@ -17,6 +18,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from bench.generate import bodies
+from streams.topics import Sizing, Topics
 
 FRAME = struct.pack(">cI", b"\0", 1)
 """Head of every message: schema id 1, as the contestants know it."""
@@ -38,10 +40,13 @@ class Appended:
 
 
 def create(servers: str, topic: str, partitions: int) -> None:
-    """Make the topic, where messages carry the instant at which they were appended."""
-    new = NewTopic(topic, partitions, 1, config={"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"})
+    """Make the topic, where messages carry the instant at which they were appended, and empty ones of all companions,
+    which offramp reads with it."""
+    inputs = Topics.planned(Sizing(prefix=topic.removesuffix("terminal-events"), partitions=partitions)).inputs
+    config = {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}
+    new = [NewTopic(one.name, partitions, 1, config=config) for one in inputs]
     admin = AdminClient({"bootstrap.servers": servers})  # kept: it gives up what it was asked when it is dropped
-    for made in admin.create_topics([new]).values():
+    for made in admin.create_topics(new).values():
         made.result(_CREATE_TIMEOUT_S)
 
 

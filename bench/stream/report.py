@@ -42,11 +42,11 @@ def table(roster: Sequence[Contestant], results: Mapping[str, Sequence[Result]],
     found = {contestant: summarise(results[contestant.name]) for contestant in roster if results.get(contestant.name)}
     of = next((summary for contestant, summary in found.items() if contestant.name == yardstick), None)
     lines = [
-        f"| contestant | events/s | slowest, fastest | CPU µs/event | peak MB | {yardstick} is |",
+        "| contestant | events/s | slowest, fastest | CPU µs/event | peak MB | offramp's rate to theirs |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for contestant, one in sorted(found.items(), key=lambda item: -item[1].rate):
-        ratio = f"{of.rate / one.rate:.2f} of it" if of else ""
+        ratio = f"{of.rate / one.rate:.2f}" if of else ""
         spread = f"{one.slowest:,.0f}, {one.fastest:,.0f}"
         measured = f"{one.rate:,.0f} | {spread} | {one.cpu_us:.0f} | {one.peak_rss / MB:,.0f}"
         lines.append(f"| {contestant.title} | {measured} | {ratio} |")

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+PROJECT = "project"
+"""The environment of offramp itself."""
+
 
 @dataclass(frozen=True)
 class Contestant:
@@ -14,6 +17,8 @@ class Contestant:
 
 
 ROSTER = (
+    Contestant("offramp_kafka_python", "**offramp** on kafka-python, its default", PROJECT),
+    Contestant("offramp_confluent", "**offramp** on confluent-kafka", PROJECT),
     Contestant("faust_take", "Faust, `take` batches", "faust"),
     Contestant("faust_single", "Faust, one at a time", "faust"),
     Contestant("quix", "Quix Streams, batching sink", "quix"),

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.insert import InsertContext
-from work import FLAT, Judged, connect
+from work import FLAT, Judged, collect_batch, connect
 
 from sinks.rows import SCHEMAS
 
@@ -77,6 +77,7 @@ class Rows:
         duties = [[(duty["action"], duty["operation_id"]) for duty in some] for some in exits["obligations"]]
         self._insert(EVENTS, event_columns(batch))
         self._insert(EXITS, exits | {"obligations": duties})
+        collect_batch()
 
     def _insert(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
         context = self._contexts[table]
@@ -100,6 +101,7 @@ class Blocks:
         """Insert the events and the classifications of a batch."""
         self._insert(EVENTS, event_columns(batch))
         self._insert(EXITS, exit_columns(batch))
+        collect_batch()
 
     def _insert(self, table: str, columns: Columns) -> None:
         schema = SCHEMAS[table]
