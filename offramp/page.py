@@ -13,7 +13,7 @@ class Page:
     """Prints lines as they come. What stands in them may be foreign text; control characters are escaped."""
 
     def __init__(self) -> None:
-        self._width = min(page_width(), WIDEST)
+        self.width = min(page_width(), WIDEST)
 
     def heading(self, text: str) -> None:
         """A heading, with an empty line before it."""
@@ -24,6 +24,10 @@ class Page:
         """A line, indented by level; where it wraps, it goes on one level deeper."""
         first, rest = " " * (_STEP * level), " " * (_STEP * (level + 1))
         for part in textwrap.wrap(
-            plain(text), self._width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+            plain(text), self.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
         ):
             sys.stdout.write(f"{part}\n")
+
+    def exactly(self, text: str) -> None:
+        """A line that was laid out by whoever prints it."""
+        sys.stdout.write(f"{plain(text)}\n")

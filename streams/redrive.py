@@ -302,7 +302,11 @@ class Redriver:
         letters = self.load([candidate.place for candidate in window]) if window else {}
         with ExitStack() as stack:
             sources = _Sources(self.client, self.clock, self.timeout_s, stack)
-            found = {candidate: self._message(letters[candidate.place], sources) for candidate in window}
+            found = {
+                candidate: self._message(letter, sources)
+                for candidate in window
+                if (letter := letters.get(candidate.place)) is not None
+            }
         return {candidate: message for candidate, message in found.items() if message is not None}
 
     def _message(self, letter: DeadLetterRow, sources: "_Sources") -> Outgoing | None:

@@ -1,5 +1,6 @@
 """Dead letters as messages: what is whole, what is named, what fits, and what a hostile header can do."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -7,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.rows import DeadLetterRow
+from streams.clock import SystemClock
 from streams.kafka.errors import BrokerRejected
 from streams.kafka.fake import FakeCluster
 from streams.kafka.kafka_python.client import KafkaPythonClient
-from streams.kafka.seam import Connection, NewTopic
+from streams.kafka.seam import Connection, NewTopic, Outgoing, TopicPartition
 from streams.redrive import (
     CUT_FROM,
     MASKED,
@@ -22,6 +24,11 @@ from streams.redrive import (
     OURS,
     REASON,
     REPLAY_COUNT,
+    Candidate,
+    Policy,
+    Redriver,
+    Refusal,
+    State,
     dlq_message,
     dlq_notice,
     original_headers,
@@ -155,3 +162,46 @@ def test_every_letter_can_be_sent_to_a_real_broker(broker, fresh):
     finally:
         producer.close()
         admin.close()
+
+
+# From the source, on a real broker
+
+
+def test_on_a_real_broker_a_masked_letter_comes_from_its_source_and_an_expired_one_does_not(broker, fresh):
+    source, target = fresh("events"), fresh("redrive")
+    client = KafkaPythonClient(Connection((broker.bootstrap,), timeout_s=20))
+    admin, producer = client.admin(), client.producer()
+    try:
+        admin.create_topics([NewTopic(source, 1, 1, {}), NewTopic(target, 2, 1, {})])
+        at = producer.send(Outgoing(source, b"key", b"secret", (("h", b"1"), ("h", None)))).result(20)
+        masked = LETTER._replace(
+            source=source, partition="0", offset=at.offset, raw=b"******", masked=True, timestamp=None
+        )
+        letters = {_place(each): each for each in (masked, masked._replace(offset=99), LETTER)}
+        rows, results = [], []
+        redriver = Redriver(
+            client, producer, target, Policy(), lambda places: {place: letters[place] for place in places},
+            rows.extend, SystemClock(), 20,
+        )  # fmt: skip
+        results += redriver.run(Candidate(place, State.DEAD, 0, 6) for place in letters)
+        assert [result.refusal for result in results if result.refusal] == [Refusal.SOURCE_GONE]
+        reader = client.reader([TopicPartition(target, number) for number in (0, 1)])
+        found = {}
+        for number in (0, 1):
+            reader.seek(TopicPartition(target, number), 0)
+        deadline = time.monotonic() + 20
+        while len(found) < 2 and time.monotonic() < deadline:
+            for fetched in reader.poll(1, 10):
+                found |= {(m.topic, str(m.partition), m.offset): m for m in fetched.messages}
+        reader.close()
+        assert {message.value for message in found.values()} == {b"secret", LETTER.raw}
+        assert {(row.topic, row.topic_partition, row.topic_offset) for row in rows} == set(found)
+        (secret,) = (message for message in found.values() if message.value == b"secret")
+        assert (secret.key, secret.headers[:2]) == (b"key", (("h", b"1"), ("h", b"")))
+    finally:
+        producer.close()
+        admin.close()
+
+
+def _place(letter):
+    return letter.source, letter.partition, letter.offset
