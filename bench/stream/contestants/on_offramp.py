@@ -1,8 +1,8 @@
 """``offramp run classify`` as it is, in this process, so that it is measured as the others are.
 
-Three things are put in its place: the ids of schemas are known and no registry is asked; the first message is noticed
-where the client hands it over; and all being stored and committed ends the process. It does not announce
-classifications on a topic, which the others do not do either. Ledger, redaction and dead letters are on.
+Two things are put in its place: the ids of schemas are known and no registry is asked; and its consumer tells of the
+first message and of every commit, the last of which ends the process. It does not announce classifications on a topic,
+which the others do not do either. Ledger, redaction and dead letters are on.
 """
 
 import os
@@ -15,29 +15,15 @@ from work import SCHEMA_ID, Job, Meter, leave
 import offramp.classifying
 from offramp.main import main
 from schemas.wire import LocalSchemas
-from streams.ingest import Report
 from streams.kafka.seam import Client, Consumer, Fetched, Listener, Subscription, TopicPartition
-from streams.observer import LogObserver
 
 
-class Counting(LogObserver):
-    """Counts what is stored and committed, and ends the process with the last of it."""
+class MeteredConsumer:
+    """A consumer that tells the meter what comes and what is committed, which is stored by then."""
 
-    meter: Meter
-
-    def stored(self, report: Report, positions: Mapping[TopicPartition, int], seconds: float) -> None:
-        """A batch is done."""
-        super().stored(report, positions, seconds)
-        if self.meter.add(report.read):
-            self.meter.finish()
-            leave()
-
-
-class Noticing:
-    """A consumer that tells the meter of the first message."""
-
-    def __init__(self, consumer: Consumer, meter: Meter) -> None:
-        self._consumer, self._meter = consumer, meter
+    def __init__(self, consumer: Consumer, topic: str, meter: Meter) -> None:
+        self._consumer, self._topic, self._meter = consumer, topic, meter
+        self._committed: dict[TopicPartition, int] = {}
 
     def poll(self, timeout_s: float, max_records: int) -> list[Fetched]:
         """What the consumer has."""
@@ -46,19 +32,30 @@ class Noticing:
             self._meter.begin()
         return fetched
 
+    def commit(self, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
+        """Commit; the process ends when that was all. Topics begin at offset 0 and have no holes."""
+        self._consumer.commit(offsets, metadata)
+        for partition, offset in offsets.items():
+            if partition.topic == self._topic:
+                new = offset - self._committed.get(partition, 0)
+                self._committed[partition] = offset
+                if self._meter.add(new):
+                    self._meter.finish()
+                    leave()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._consumer, name)
 
 
-class NoticingClient:
-    """A client whose consumers notice."""
+class MeteredClient:
+    """A client whose consumers are metered."""
 
-    def __init__(self, client: Client, meter: Meter) -> None:
-        self._client, self._meter = client, meter
+    def __init__(self, client: Client, topic: str, meter: Meter) -> None:
+        self._client, self._topic, self._meter = client, topic, meter
 
-    def consumer(self, subscription: Subscription, listener: Listener) -> Noticing:
+    def consumer(self, subscription: Subscription, listener: Listener) -> MeteredConsumer:
         """A member of a group."""
-        return Noticing(self._client.consumer(subscription, listener), self._meter)
+        return MeteredConsumer(self._client.consumer(subscription, listener), self._topic, self._meter)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
@@ -80,14 +77,10 @@ def settings(job: Job, client: str) -> dict[str, str]:
 
 def run(job: Job, client: str) -> None:
     """Run the worker until the events of the job are stored and committed, and print what it took."""
-    meter = Counting.meter = Meter(job.events)
-    wired, schemas = offramp.classifying, LocalSchemas.published({SCHEMA_ID: "terminal_event"})
-    make = vars(wired)["client"]
-    vars(wired).update(
-        LogObserver=Counting,
-        registry=lambda *_: schemas,
-        client=lambda kafka: NoticingClient(make(kafka), meter),
-    )
+    schemas, wired = LocalSchemas.published({SCHEMA_ID: "terminal_event"}), vars(offramp.classifying)
+    make = wired["client"]
+    wired["registry"] = lambda *_: schemas
+    wired["client"] = lambda kafka: MeteredClient(make(kafka), job.topic, Meter(job.events))
     os.environ.update(settings(job, client))
     sys.argv = ["offramp", "run", "classify", "--store", str(job.store)]
     main()
