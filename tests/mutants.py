@@ -46,6 +46,7 @@ answer is another and that nothing speaks against."""
 EVENTS = 3_000
 MOST_SECONDS = 20
 MOST_SECONDS_OF_TESTS = 120
+"""Seconds of the processor, which are the same beside whatever else the machine does."""
 
 _TESTS = {
     "effects": ("facts_effects",),
@@ -493,8 +494,8 @@ class _Killed(Exception):  # noqa: N818  (no error, but the way out)
 
 def _fate(net: Net, mutant: Mutant) -> str:
     """What kills a mutant, in a process of its own; anything that it raises, or its never ending, is a wrong answer."""
-    signal.signal(signal.SIGALRM, _give_up)
-    signal.alarm(MOST_SECONDS)
+    signal.signal(signal.SIGPROF, _give_up)
+    signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
     noticed = False
     stages: tuple[tuple[str, Callable[[Net], bool]], ...] = (("labels", _meets_labels), ("specification", _meets_said))
     _become(mutant)
@@ -507,7 +508,7 @@ def _fate(net: Net, mutant: Mutant) -> str:
             return "raises"
     if mutant.module == TABLE and not _is_proved():
         return "proof"
-    signal.alarm(MOST_SECONDS_OF_TESTS)
+    signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS_OF_TESTS)
     if not _passes_tests(mutant.module):
         return "tests"
     # Every other table has another digest, so that is no news.
