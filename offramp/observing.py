@@ -95,10 +95,8 @@ def _pages(health: Health, metrics: "Metrics", watches: list[Watch], within_s: f
 
 
 def ready(health: Health, watches: list[Watch], within_s: float) -> Verdict:
-    """Whether the worker can work: it waits for no outage, and all that it needs answered lately."""
-    if outage := health.outage():
-        return Verdict(ok=False, reason=f"waits for the end of an outage: {outage}")
-    verdicts = [watch.verdict(within_s) for watch in watches]
+    """Whether the worker can work: it polls, waits for no outage, and all that it needs answered lately."""
+    verdicts = [health.works(), *(watch.verdict(within_s) for watch in watches)]
     failed = [verdict for verdict in verdicts if not verdict.ok]
     return Verdict(not failed, "; ".join(verdict.reason for verdict in failed or verdicts))
 

@@ -51,6 +51,7 @@ class Health:
     stalled_after_s: float
     ends_for_s: float
     _turned_at: float = 0.0
+    _has_turned: bool = False
     _outage: str = ""
     _ends_at: float | None = None
     _partitions: dict[TopicPartition, _Partition] = field(default_factory=dict)
@@ -99,7 +100,7 @@ class Health:
         """Nothing that has to do with health."""
 
     def _turn(self) -> None:
-        self._turned_at = self.clock.monotonic()
+        self._turned_at, self._has_turned = self.clock.monotonic(), True
 
     def _move(self, positions: Mapping[TopicPartition, int]) -> None:
         with self._lock:
@@ -138,6 +139,14 @@ class Health:
     def outage(self) -> str:
         """What the worker waits for, in words; empty if it waits for nothing."""
         return self._outage
+
+    def works(self) -> Verdict:
+        """Whether the loop has turned at all, and waits for nothing."""
+        if not self._has_turned:
+            return Verdict(ok=False, reason="the worker has not polled yet")
+        if self._outage:
+            return Verdict(ok=False, reason=f"waits for the end of an outage: {self._outage}")
+        return Verdict(ok=True, reason="the worker polls")
 
     def live(self) -> Verdict:
         """Whether the loop turns, and messages that are there are read."""

@@ -6,6 +6,7 @@ dropped. Nothing of the worker waits for it.
 """
 
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,7 +44,10 @@ def tracing(url: str, ratio: float, version: str, exporter: SpanExporter | None 
     try:
         yield provider.get_tracer("offramp", version)
     finally:
-        provider.shutdown()
+        # What is left is sent, but a receiver that is not there must not hold up the end of the process.
+        last = threading.Thread(target=provider.shutdown, name="last spans", daemon=True)
+        last.start()
+        last.join(EXPORT_TIMEOUT_S)
 
 
 def producer_of(headers: Headers) -> SpanContext | None:

@@ -30,7 +30,7 @@ class Watch:
     clock: Clock
     end: Callable[[], None] = lambda: None
     _heard_at: float | None = None
-    _silent: str = "was not asked yet"
+    _silent: str = ""
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def once(self) -> None:
@@ -56,7 +56,8 @@ class Watch:
         heard_at, silent = self._heard_at, self._silent
         if heard_at is not None and (ago := self.clock.monotonic() - heard_at) <= within_s:
             return Verdict(ok=True, reason=f"{self.name} answered {ago:.0f} s ago")
-        return Verdict(ok=False, reason=f"{self.name} {silent or 'has not answered lately'}")
+        unheard = "was not asked yet" if heard_at is None else "has not answered lately"
+        return Verdict(ok=False, reason=f"{self.name} {silent or unheard}")
 
     @contextmanager
     def running(self) -> Iterator[None]:
