@@ -26,16 +26,16 @@ _EXITS_OF_RUNS = f"""
     {_EXITS}
     WHERE identity IN (SELECT identity FROM exit_classifications WHERE {_OF_RUNS}) AND {_OF_RUNS}
 """  # noqa: S608 -- constant
-_EXITS_SINCE = f"{_EXITS} WHERE classified_at >= fromUnixTimestamp64Micro({{since:Int64}})"
+_SINCE = "classified_at >= fromUnixTimestamp64Micro({since:Int64})"
+_OPENS = "(kind IN ('partial', 'human_queue') OR notEmpty(obligations))"
+_EXITS_SINCE = f"{_EXITS} WHERE {_SINCE} AND {_OPENS}"
+_SETTLED_SINCE = f"SELECT DISTINCT tenant, run_id FROM exit_classifications WHERE {_SINCE} AND NOT {_OPENS}"  # noqa: S608 -- constant
 _RUNS_OF_EVENTS = """
     SELECT DISTINCT tenant, run_id FROM exit_classifications
     WHERE identity IN (SELECT cityHash64(tenant, id) FROM probe)
         AND (tenant, event_id) IN (SELECT tenant, id FROM probe)
 """
-_OPEN_RUNS = """
-    SELECT DISTINCT tenant, run_id
-    FROM (SELECT tenant, run_id FROM v_open_partials UNION ALL SELECT tenant, run_id FROM v_open_reviews)
-"""
+_UNSETTLED_RUNS = "SELECT tenant, run_id FROM v_unsettled_runs"
 _ACTIVATIONS = "SELECT table_digest, classifier_version, activated_at FROM v_tables"
 _UNQUEUED = """
     SELECT DISTINCT table_digest, table_text FROM v_tables
@@ -64,10 +64,14 @@ class Recount:
 
 @dataclass(frozen=True)
 class Stored:
-    """Stored records: exits, and notes by their companion type."""
+    """Stored records: exits, and notes by their companion type.
+
+    ``settled_runs`` have exits after which nothing has to happen; these exits are not among ``exits``.
+    """
 
     exits: Rows
     notes: Mapping[str, Rows]
+    settled_runs: Sequence[Key] = ()
 
 
 @dataclass(frozen=True)
@@ -81,15 +85,16 @@ class OpenItemsReader:
         views = ("v_open_partials", "v_open_reviews", "v_reversals")
         return Recount(*(self.store.select(f"SELECT * FROM {view}") for view in views))  # noqa: S608 -- constant
 
-    def open_runs(self) -> list[Key]:
-        """Tenant and run id of every run with an open item, as the recount has it."""
-        return _keys(self.store.select(_OPEN_RUNS))
+    def unsettled_runs(self) -> list[Key]:
+        """Tenant and run id of every run with an open item, and of some without."""
+        return _keys(self.store.select(_UNSETTLED_RUNS))
 
     def since(self, since: int) -> Stored:
         """What was stored at ``since`` or later, by the clocks of those who stored it."""
         at = {"since": since}
         notes = {kind: self.store.select(f"{sql} WHERE {_STORED_SINCE}", at) for kind, sql in _NOTES.items()}
-        return Stored(_exits(self.store.select(_EXITS_SINCE, at)), notes)
+        settled = _keys(self.store.select(_SETTLED_SINCE, at))
+        return Stored(_exits(self.store.select(_EXITS_SINCE, at)), notes, settled)
 
     def of_runs(self, runs: Sequence[Key]) -> Stored:
         """Everything about these runs."""

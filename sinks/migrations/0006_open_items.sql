@@ -13,33 +13,90 @@ ENGINE = $replacing(recorded_at)
 ORDER BY table_digest
 COMMENT 'By decision table: where obligations wait whose exit names no queue';
 
-CREATE VIEW IF NOT EXISTS v_run_exits $on_cluster AS
-SELECT
-    tenant,
-    event_id,
-    run_id,
-    segment,
-    agent_id,
-    workflow,
-    occurred_at,
-    kind,
-    reason_code,
-    obligations,
-    ifNull(envelope, '{}') AS envelope,
-    queue,
-    deadline,
-    review_packet_id,
-    table_digest,
-    (ifNull(segment, 0), toUnixTimestamp64Micro(occurred_at), event_id) AS rank,
-    rank = max(rank) OVER (PARTITION BY tenant, run_id) AS is_latest
-FROM v_classifications
-WHERE (tenant, run_id) IN
+-- Most of what ever asked for something is closed, and cheaply seen to be: decided and not opened again, with nothing
+-- owed, or every component added. Whatever else there is to know of the others is found out of them alone. Rows that
+-- were stored twice do no harm here, since nothing is counted.
+CREATE VIEW IF NOT EXISTS v_unsettled_runs $on_cluster AS
+SELECT DISTINCT tenant, run_id
+FROM
 (
     SELECT tenant, run_id
     FROM exit_classifications
-    WHERE kind IN ('partial', 'human_queue') OR notEmpty(obligations)
+    WHERE notEmpty(obligations)
+    UNION ALL
+    SELECT tenant, run_id
+    FROM exit_classifications
+    WHERE kind = 'human_queue' AND (tenant, event_id) NOT IN
+    (
+        SELECT tenant, assumeNotNull(event_id)
+        FROM review_events
+        WHERE event_id != '' AND event IN ('decided', 'opened')
+        GROUP BY tenant, event_id
+        HAVING min(event) = 'decided' AND max(event) = 'decided'
+    )
+    UNION ALL
+    SELECT partials.tenant AS tenant, partials.run_id AS run_id
+    FROM
+    (
+        SELECT
+            tenant,
+            event_id,
+            run_id,
+            arrayMap(x -> ifNull(x.1, ''), JSONExtract(ifNull(envelope, '{}'), 'omitted', 'Array(Tuple(component Nullable(String)))')) AS omitted
+        FROM exit_classifications
+        WHERE kind = 'partial'
+    ) AS partials
+    LEFT ANY JOIN
+    (
+        SELECT tenant, assumeNotNull(event_id) AS event_id, groupUniqArray(ifNull(component, '')) AS added
+        FROM enrichments
+        WHERE state = 'completed' AND event_id != ''
+        GROUP BY tenant, event_id
+    ) AS enriched ON enriched.tenant = partials.tenant AND enriched.event_id = partials.event_id
+    WHERE NOT hasAll(enriched.added, partials.omitted)
+        OR (partials.tenant, partials.event_id) IN (SELECT tenant, ifNull(event_id, '') FROM enrichments WHERE reverses_result)
+        OR (partials.tenant, partials.run_id) IN (SELECT tenant, ifNull(run_id, '') FROM enrichments WHERE reverses_result)
 )
-COMMENT 'Current exits of the runs after which something had to happen; a run stands at its latest segment';
+COMMENT 'Runs of which something may be open, or was reversed; no run with an open item is missing';
+
+CREATE VIEW IF NOT EXISTS v_run_exits $on_cluster AS
+WITH (
+    SELECT mapFromArrays(groupArray(concat(table_digest, ' ', classifier_version)), groupArray(toUnixTimestamp64Micro(activated_at)))
+    FROM active_tables FINAL
+) AS activations
+SELECT *, rank = max(rank) OVER (PARTITION BY tenant, run_id) AS is_latest
+FROM
+(
+    SELECT
+        tenant,
+        event_id,
+        run_id,
+        segment,
+        agent_id,
+        workflow,
+        occurred_at,
+        kind,
+        reason_code,
+        obligations,
+        ifNull(envelope, '{}') AS envelope,
+        queue,
+        deadline,
+        review_packet_id,
+        table_digest,
+        (ifNull(segment, 0), toUnixTimestamp64Micro(occurred_at), event_id) AS rank
+    FROM exit_classifications FINAL
+    WHERE identity IN (SELECT identity FROM exit_classifications WHERE (tenant, run_id) IN (SELECT tenant, run_id FROM v_unsettled_runs))
+    ORDER BY
+        identity ASC,
+        tenant ASC,
+        event_id ASC,
+        activations[concat(table_digest, ' ', classifier_version)] DESC,
+        classified_at DESC,
+        table_digest ASC,
+        classifier_version ASC
+    LIMIT 1 BY identity, tenant, event_id
+)
+COMMENT 'Current exits, as in v_classifications, of the runs of which something may be open; a run stands at its latest segment';
 
 CREATE VIEW IF NOT EXISTS v_exit_notes $on_cluster AS
 WITH

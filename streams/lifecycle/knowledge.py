@@ -60,6 +60,8 @@ class Knowledge:
         self._activations: dict[VersionKey, int] = {}
         self._stale: set[RunKey] = set()
         self._open: set[RunKey] = set()
+        self._reversed: set[RunKey] = set()
+        self._shown: OpenItems | None = None
         # In order of the last touch, the oldest first: a dict keeps the order of insertion.
         self._settled: dict[RunKey, int] = {}
         self._waiting: dict[Subject, int] = {}
@@ -115,12 +117,20 @@ class Knowledge:
     def open_items(self) -> OpenItems:
         """What is open, and what was reversed."""
         self._refresh()
-        found = [self._runs[key].items for key in sorted(self._runs)]
-        return OpenItems(
-            tuple(partial for items in found for partial in items.partials),
-            tuple(review for items in found for review in items.reviews),
-            tuple(reversal for items in found for reversal in items.reversals),
-        )
+        if self._shown is None:
+            found = [self._runs[key].items for key in sorted(self._open | self._reversed)]
+            self._shown = OpenItems(
+                tuple(partial for items in found for partial in items.partials),
+                tuple(review for items in found for review in items.reviews),
+                tuple(reversal for items in found for reversal in items.reversals),
+            )
+        return self._shown
+
+    @property
+    def open_runs(self) -> frozenset[RunKey]:
+        """Runs with an open item."""
+        self._refresh()
+        return frozenset(self._open)
 
     def heard_since(self, since: int) -> tuple[list[Exit], list[Note]]:
         """Every record of the runs of which something was heard since ``since``, and every note that waits."""
@@ -192,6 +202,8 @@ class Knowledge:
 
     def _refresh(self) -> None:
         """Derive anew what is open of the runs that were touched."""
+        if self._stale:
+            self._shown = None
         for key in self._stale:
             run = self._runs[key]
             run.items = items_of(
@@ -203,6 +215,7 @@ class Knowledge:
             else:
                 self._open.discard(key)
                 self._settled.setdefault(key, run.touched_at)
+            (self._reversed.add if run.items.reversals else self._reversed.discard)(key)
         self._stale.clear()
 
     def _notes_on(self, exit_: Exit) -> list[Note]:
@@ -217,6 +230,9 @@ class Knowledge:
             self._run_of.pop(exit_.event, None)
             for subject in subjects_of(exit_):
                 self._notes.pop(subject, None)
+        if key in self._reversed:
+            self._reversed.discard(key)
+            self._shown = None
         del self._runs[key]
 
 

@@ -35,7 +35,7 @@ class Pace:
     """
 
     sync_s: float = 10.0
-    overlap_us: int = 120_000_000
+    overlap_us: int = 60_000_000
     rebuild_s: float = 900.0
 
 

@@ -25,12 +25,12 @@ Key = tuple[str, str]
 class Source(Protocol):
     """What is asked of the store; :class:`sinks.open_items.OpenItemsReader` is one."""
 
-    def open_runs(self) -> list[Key]:
-        """Return every run with an open item."""
+    def unsettled_runs(self) -> list[Key]:
+        """Return every run with an open item, and perhaps others."""
         ...
 
     def since(self, since: int, /) -> Stored:
-        """Return what was stored at ``since`` or later."""
+        """Return what was stored at ``since`` or later; of exits that open nothing only their runs."""
         ...
 
     def of_runs(self, runs: Sequence[Key], /) -> Stored:
@@ -60,19 +60,23 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Records as they were stored. ``whole``: everything about the runs and events that they name."""
+    """Records as they were stored. ``whole``: everything about the runs and events that they name.
+
+    ``settled_runs``: runs that have another exit, which opens nothing and may supersede one that does.
+    """
 
     exits: tuple[Exit, ...]
     notes: tuple[Note, ...]
     activations: Mapping[VersionKey, int]
     terms: Mapping[str, QueueTerms]
     whole: bool
+    settled_runs: frozenset[Key] = frozenset()
 
 
 def read_everything(source: Source, now: int) -> Snapshot:
     """Everything about every run that has an open item. Records, of tables that are new, where obligations wait."""
     _record_queues(source, now)
-    return _of_runs(source, source.open_runs())
+    return _of_runs(source, source.unsettled_runs())
 
 
 def read_since(source: Source, since: int, now: int) -> Snapshot:
@@ -94,6 +98,7 @@ def learn(knowledge: Knowledge, snapshot: Snapshot, now: int) -> None:
         knowledge.add_exit(exit_, now, recalled=snapshot.whole)
     for note in snapshot.notes:
         knowledge.add_note(note, now, recalled=snapshot.whole)
+    knowledge.doubt(Doubts(knowledge.open_runs & snapshot.settled_runs, frozenset()))
 
 
 def rebuilt(former: Knowledge, snapshot: Snapshot, read_at: int, heard_since: int) -> Knowledge:
@@ -118,7 +123,8 @@ def _of_runs(source: Source, runs: Sequence[Key]) -> Snapshot:
 def _snapshot(source: Source, parts: Sequence[Stored], terms: Mapping[str, QueueTerms], *, whole: bool) -> Snapshot:
     exits = tuple(exit_of(row, terms_in(terms)) for part in parts for row in part.exits)
     notes = chain.from_iterable(_notes(part) for part in parts)
-    return Snapshot(exits, tuple(notes), source.activations(), terms, whole)
+    settled = frozenset(run for part in parts for run in part.settled_runs)
+    return Snapshot(exits, tuple(notes), source.activations(), terms, whole, settled)
 
 
 def _notes(part: Stored) -> list[Note]:

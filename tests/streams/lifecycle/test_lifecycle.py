@@ -56,7 +56,7 @@ class Shelf:
     def _stored(self, exits, notes):
         return Stored(exits, {kind: [n for n in notes if n["type"] == kind] for kind in {n["type"] for n in notes}})
 
-    def open_runs(self):
+    def unsettled_runs(self):
         self._ask("everything")
         return sorted({("acme", row["run_id"]) for _, row in self.exits})
 
