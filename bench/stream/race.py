@@ -70,7 +70,9 @@ class Runner:
         command = [str(python_of(contestant.environment)), str(SCRIPTS / f"{contestant.name}.py")]
         command += ["--servers", course.servers, "--topic", topic, "--group", group]
         command += ["--store", str(self._store), "--events", str(events)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self._store)
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self._store, env=_environment()
+        )
 
     def result(self) -> Result:
         """Wait for the end, look at the store, and remove it. Raises RunFailedError."""
@@ -156,6 +158,11 @@ def wait_for_members(course: Course, group: str, members: int) -> None:
     """Wait until so many members of a group have partitions. Raises CalledProcessError if that takes a minute."""
     command = [str(python_of("clients")), str(SCRIPTS / "members.py"), course.servers, group, str(members)]
     subprocess.run(command, check=True)
+
+
+def _environment() -> dict[str, str]:
+    """Ours without settings of offramp that whoever runs this may have; they are not part of the race."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("OFFRAMP_")}
 
 
 def _script(python: str, name: str, *arguments: str) -> str:
