@@ -1,17 +1,23 @@
 """Closes the ledger: everything that was read is accounted for, and everything that is kept was read.
 
 Each check is one statement over the store, compared by hashes of positions and identities, so that memory grows with
-eight bytes a row. Nothing is written.
+eight bytes a row. Where there is a broker, its logs are asked what the offsets without a ledger row hold. Nothing is
+written.
 """
 # ruff: noqa: S608 -- every statement is put together from the constants below
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from schemas.types import LATEST
 from sinks.rows import COMPANION_TABLES, Disposition
 from sinks.store import Store
+from streams.accounts import Account, Log, Recorded, Span
+from streams.kafka.seam import TopicPartition
+from streams.redrive import FILE
 
 EXAMPLES = 3
 _FATES = tuple(fate.value for fate in Disposition)
@@ -26,9 +32,12 @@ _TABLES = (
     ("terminal_event", "terminal_events", "event_id"),
     *((kind, table, "record_id") for kind, table in COMPANION_TABLES.items()),
 )
+_EVENTS = "(SELECT * FROM terminal_events FINAL)"
+_CONFLICTS = "(SELECT * FROM conflicting_events FINAL)"
+_LETTERS = "(SELECT * FROM dead_letters FINAL)"
 _KEPT = " UNION ALL ".join(
     f"""
-    SELECT source, partition, offset, content_digest, '{kind}' AS record_type, tenant, {name} AS event_id
+    SELECT source, partition, offset, content_digest, '{kind}' AS record_type, tenant, {name} AS event_id, ingested_at
     FROM {table} FINAL
     """
     for kind, table, name in _TABLES
@@ -45,6 +54,8 @@ _BY_THE_CURRENT = """
     )
 """
 _IS_ANY_CURRENT = "(SELECT count() > 0 FROM active_tables)"
+_SETTLED = "< fromUnixTimestamp64Micro($settled_before)"
+"""Rows that are younger may be of a batch whose ledger rows are still to come."""
 _BY_ANY = f"(SELECT * FROM terminal_events FINAL WHERE {_EVENT} IN (SELECT {_EVENT} FROM exit_classifications))"
 
 _PARTITIONS = f"""
@@ -94,7 +105,7 @@ def _of(*fates: str) -> str:
     return f"(SELECT * FROM ingest_ledger FINAL WHERE disposition IN {fates})"
 
 
-_AGAIN = "run the command again over that file"
+_AGAIN = "run the command again over that file; of a topic, restore the store"
 _RESTORE = "the store lost rows; restore it, or load the file into a new store"
 CHECKS: tuple[Check, ...] = (
     Check("record_missing", "the ledger says stored, and no record is there", _AGAIN,
@@ -107,13 +118,13 @@ CHECKS: tuple[Check, ...] = (
     Check("dead_letter_missing", "the ledger says dead-lettered, and no dead letter is there", _RESTORE,
           _absent(_of("dead_lettered"), _PLACE, "dead_letters"), _AT),
     Check("record_unrecorded", "a record is kept that the ledger does not know", _AGAIN,
-          _absent(f"({_KEPT})", _POSITION, _of("classified", "stored")), _AT),
+          f"{_absent(f'({_KEPT})', _POSITION, _of('classified', 'stored'))} AND ingested_at {_SETTLED}", _AT),
     Check("conflict_unrecorded", "a conflicting record is kept that the ledger does not know", _AGAIN,
-          _absent("(SELECT * FROM conflicting_events FINAL)", _POSITION, _of("conflicting")), _AT),
+          f"{_absent(_CONFLICTS, _POSITION, _of('conflicting'))} AND recorded_at {_SETTLED}", _AT),
     Check("dead_letter_unrecorded", "a dead letter is kept that the ledger does not know", _AGAIN,
-          _absent("(SELECT * FROM dead_letters FINAL)", _PLACE, _of("dead_lettered")), _AT),
+          f"{_absent(_LETTERS, _PLACE, _of('dead_lettered'))} AND recorded_at {_SETTLED}", _AT),
     Check("unclassified", "an event is stored and no table has classified it", _AGAIN,
-          _absent("(SELECT * FROM terminal_events FINAL)", _EVENT, "exit_classifications"), _ID),
+          f"{_absent(_EVENTS, _EVENT, 'exit_classifications')} AND ingested_at {_SETTLED}", _ID),
     Check("classification_of_nothing", "a classification is stored and its event is not", _RESTORE,
           _absent("(SELECT * FROM exit_classifications FINAL)", _EVENT, "terminal_events"), _ID),
     Check("part_unreadable", "files of the table are damaged, and the engine has set them aside",
@@ -140,28 +151,108 @@ class Found:
     examples: tuple[str, ...]
 
 
+_RANGES = "SELECT source, partition, first_offset, end_offset FROM v_ledger_ranges"
+_NOTHING_READ: Mapping[str, Any] = {
+    "read": 0, **dict.fromkeys(_FATES, 0), "unknown": 0, "holes": 0, "overlaps": 0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What the ledger says of one partition, in messages, and what the log holds, if it is known.
+
+    ``counts`` are ``read``, one per disposition, ``unknown`` ones, and the offsets that no row (``holes``) or several
+    rows (``overlaps``) account for.
+    """
+
+    source: str
+    partition: str
+    counts: Mapping[str, Any]
+    log: Account | None = None
+
+    @property
+    def unaccounted(self) -> int:
+        """Messages that do not add up. What holes mean the log says, where there is one."""
+        holes: int = self.counts["holes"] if self.log is None else self.log.unaccounted
+        odd: int = self.counts["overlaps"] + abs(self.counts["unknown"])
+        return holes + odd
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, in plain JSON values."""
+        log = None if self.log is None else {k: v for k, v in asdict(self.log).items() if k != "partition"}
+        return {"source": self.source, "partition": self.partition, **self.counts,
+                "unaccounted": self.unaccounted, "log": log}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Audit:
-    """What the ledger says per partition, in messages, and what does not fit."""
+    """What the ledger says per partition, and what does not fit."""
 
-    partitions: tuple[dict[str, Any], ...]
+    partitions: tuple[Partition, ...]
     found: tuple[Found, ...]
 
     @property
     def unaccounted(self) -> int:
         """How blind we are: messages and records that do not add up."""
-        gaps: int = sum(each["holes"] + each["overlaps"] + abs(each["unknown"]) for each in self.partitions)
-        return gaps + sum(found.count for found in self.found if found.check.counts)
+        found = sum(found.count for found in self.found if found.check.counts)
+        return sum(each.unaccounted for each in self.partitions) + found
 
 
-def audit(store: Store) -> Audit:
-    """Recompute the ledger of a store. Only reads."""
-    return Audit(tuple(_rows(store, _PARTITIONS)), tuple(_found(store, check) for check in CHECKS))
+@dataclass(frozen=True)
+class Broker:
+    """The broker to compare with: its logs, our consumer group, and the topics that the group reads."""
+
+    log: Log
+    group: str
+    topics: Sequence[str]
+
+    def committed(self) -> dict[TopicPartition, int | None]:
+        """Every partition of the topics, with what the group has committed. A topic that is not there has none.
+        Raises BrokerError."""
+        with closing(self.log.client.admin()) as admin:
+            found = admin.describe_topics(self.topics)
+            offsets = admin.group_offsets(self.group)
+        partitions = [TopicPartition(topic.name, n) for topic in found.values() for n in range(topic.partitions)]
+        return {each: offsets[each].offset if each in offsets else None for each in partitions}
 
 
-def _found(store: Store, check: Check) -> Found:
+def audit(store: Store, *, settled_before: int = LATEST, broker: Broker | None = None) -> Audit:
+    """Recompute the ledger of a store, and compare it with a broker's logs. Only reads. Raises StoreError, BrokerError.
+
+    What was stored at ``settled_before``, in microseconds, or later may still be without its ledger row, as in a store
+    that workers write to meanwhile.
+    """
+    # In this order, so that what goes on meanwhile looks like lag and never like a gap.
+    committed = {} if broker is None else broker.committed()
+    ledger = {(row.pop("source"), row.pop("partition")): row for row in _rows(store, _PARTITIONS)}
+    recorded = _recorded(store, committed)
+    accounts = {} if broker is None else {_place(each): each for each in broker.log.accounts(recorded)}
+    partitions = tuple(
+        Partition(*place, ledger.get(place, _NOTHING_READ), accounts.get(place))
+        for place in sorted({*ledger, *accounts})
+    )
+    return Audit(partitions, tuple(_found(store, check, settled_before) for check in CHECKS))
+
+
+def _place(account: Account) -> tuple[str, str]:
+    return account.partition.topic, str(account.partition.partition)
+
+
+def _recorded(store: Store, committed: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, Recorded]:
+    """What the ledger knows of the partitions that the broker has."""
+    if not committed:
+        return {}
+    spans: dict[tuple[str, str], list[Span]] = {}
+    for row in _rows(store, _RANGES):
+        if row["source"] != FILE:
+            spans.setdefault((row["source"], row["partition"]), []).append(Span(row["first_offset"], row["end_offset"]))
+    return {each: Recorded(spans.get((each.topic, str(each.partition)), ()), at) for each, at in committed.items()}
+
+
+def _found(store: Store, check: Check, settled_before: int) -> Found:
     examples = f"arraySort(groupArray({EXAMPLES})({check.example}))"
-    row = next(_rows(store, f"SELECT count() AS count, {examples} AS examples FROM {check.rows}"))
+    rows = check.rows.replace("$settled_before", str(settled_before))
+    row = next(_rows(store, f"SELECT count() AS count, {examples} AS examples FROM {rows}"))
     return Found(check, row["count"], tuple(row["examples"]))
 
 

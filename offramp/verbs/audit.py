@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +12,15 @@ from offramp import console
 from offramp.console import ConfigOption, LockOption, StoreOption
 
 if TYPE_CHECKING:
-    from offramp.auditing import Audit
+    from offramp.auditing import Audit, Broker, Partition
+    from offramp.session import Session
+    from streams.accounts import Account
 
 _SHOWN_DIGITS = 12
+_READ_AGAIN = "run the command again over that file"
+_ASK_BROKER = "with kafka.servers set, the audit looks up what they held"
+_UNDER_WAY_US = 300_000_000
+"""What was stored later, and has no ledger row yet, may be of a batch that is under way."""
 
 
 class Format(StrEnum):
@@ -30,25 +37,50 @@ def add_to(app: typer.Typer) -> None:
 
 def audit(
     store: StoreOption = None,
+    store_only: Annotated[bool, typer.Option("--store-only", help="Ask no broker, even if one is configured.")] = False,
     output: Annotated[Format, typer.Option("--format", help="table for people, json for programs.")] = Format.TABLE,
     lock_timeout: LockOption = None,
     config: ConfigOption = None,
 ) -> None:
     """Close the ledger: what was read is the sum of what became of it, without holes, and everything kept is there.
 
-    Ends with 1 if anything is unaccounted for, and says what, where and what to do.
+    With a broker, each hole is looked up in its log: an offset without a message is explained, one with a message is
+    unaccounted; and what is still to be read is told apart as lag. Ends with 1 if anything is unaccounted for, and says
+    what, where and what to do.
     """
+    from offramp import streaming
     from offramp.auditing import audit as closed
     from offramp.session import start
 
     session = start(config, store={"path": store, "lock_timeout_s": lock_timeout})
-    with session.existing_store("audit") as opened:
-        result = closed(opened)
+    with streaming.reachable(), session.existing_store("audit") as opened:
+        broker = None if store_only else _broker(session)
+        result = closed(opened, settled_before=_settled_before(session), broker=broker)
     if output is Format.JSON:
         sys.stdout.write(json.dumps(_as_json(result), indent=2) + "\n")
     else:
         _print(result)
     raise typer.Exit(1 if result.unaccounted else 0)
+
+
+def _broker(session: "Session") -> "Broker | None":
+    """The configured broker, with every topic that the worker reads."""
+    from offramp import streaming
+    from offramp.auditing import Broker
+    from streams.accounts import Log
+
+    kafka = session.settings.kafka
+    if not kafka.servers:
+        return None
+    names = [topic.name for topic in streaming.topics(session.settings).inputs]
+    return Broker(Log(streaming.client(kafka), session.clock, kafka.timeout_s), kafka.classify_group, names)
+
+
+def _settled_before(session: "Session") -> int:
+    """Workers write to a server meanwhile, and to an embedded store nobody."""
+    from schemas.types import LATEST
+
+    return LATEST if session.settings.store.url is None else session.clock.now_micros() - _UNDER_WAY_US
 
 
 def _as_json(result: "Audit") -> dict[str, Any]:
@@ -62,28 +94,58 @@ def _as_json(result: "Audit") -> dict[str, Any]:
         }
         for found in result.found
     ]
-    return {"unaccounted": result.unaccounted, "partitions": list(result.partitions), "checks": checks}
+    partitions = [partition.as_json() for partition in result.partitions]
+    return {"unaccounted": result.unaccounted, "partitions": partitions, "checks": checks}
 
 
 def _print(result: "Audit") -> None:
-    columns = [("source", "left"), ("partition", "left"), ("read", "right"), ("became", "left"), ("holes", "right")]
-    rows = [
-        (each["source"], each["partition"][:_SHOWN_DIGITS], each["read"], _became(each), each["holes"])
-        for each in result.partitions
-    ]
-    console.table(f"unaccounted: {result.unaccounted:,}", columns, rows)
+    has_log = any(each.log for each in result.partitions)
+    columns = [("source", "left"), ("partition", "left"), ("read", "right"), ("became", "left"),
+               ("unaccounted", "right"), *([("lag", "right")] if has_log else [])]  # fmt: skip
+    console.table(f"unaccounted: {result.unaccounted:,}", columns, [_row(each, has_log) for each in result.partitions])
     for each in result.partitions:
-        if each["holes"] or each["overlaps"]:
-            gap = f"{each['holes']:,} offsets have no ledger row, {each['overlaps']:,} have several"
-            console.say(f"{each['source']} {each['partition']}: {gap}; run the command again over that file")
+        for note in _notes(each):
+            console.say(f"{each.source} {each.partition}: {note}")
     for found in result.found:
         if found.count:
             place = f"{found.check.code}: {found.count:,}, such as {'; '.join(found.examples)}"
             console.say(f"{place}: {found.check.meaning}; {found.check.advice}")
 
 
-def _became(partition: dict[str, Any]) -> str:
+def _row(each: "Partition", has_log: bool) -> tuple[Any, ...]:
+    cells = (each.source, each.partition[:_SHOWN_DIGITS], each.counts["read"], _became(each.counts), each.unaccounted)
+    return (*cells, "unknown" if each.log is None else each.log.lag) if has_log else cells
+
+
+def _notes(each: "Partition") -> Iterator[str]:
+    """What is not as it should be, or worth knowing, with what to do."""
+    holes, overlaps, log = each.counts["holes"], each.counts["overlaps"], each.log
+    if overlaps or (holes and log is None):
+        gap = f"{holes:,} offsets have no ledger row, {overlaps:,} have several"
+        yield f"{gap}; {_READ_AGAIN if each.source == 'file' else _ASK_BROKER}"
+    if log is not None:
+        yield from _log_notes(log)
+
+
+def _log_notes(log: "Account") -> Iterator[str]:
+    if log.missing:
+        yield (
+            f"{log.missing:,} messages were passed without a ledger row; a worker that starts reads on at the end of "
+            "the ledger, and for what lies before it restore the store, or have it sent again"
+        )
+    if log.vanished:
+        yield (
+            f"the log ends at {log.end:,}, {log.vanished:,} offsets before what is recorded or committed, as if the "
+            "topic was made anew: what is written to it now counts as read; give it another name, see topics.prefix"
+        )
+    if log.expired:
+        yield f"{log.expired:,} offsets expired before they were recorded; nobody can tell what they held"
+    if log.unread:
+        yield f"{log.unread:,} offsets of the log lie before the first that was recorded, where reading began later"
+
+
+def _became(counts: Mapping[str, Any]) -> str:
     from sinks.rows import Disposition
 
     names = (*(fate.value for fate in Disposition), "unknown")
-    return " + ".join(f"{partition[name]:,} {name}" for name in names if partition[name])
+    return " + ".join(f"{counts[name]:,} {name}" for name in names if counts[name])

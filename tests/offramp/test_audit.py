@@ -55,7 +55,7 @@ def test_the_numbers_of_a_partition(whole):
     assert partition.pop("partition")
     assert partition == {
         "source": "file", "read": 8, "classified": 4, "stored": 1, "duplicate": 1, "conflicting": 1,
-        "dead_lettered": 1, "filtered": 0, "unknown": 0, "holes": 0, "overlaps": 0,
+        "dead_lettered": 1, "filtered": 0, "unknown": 0, "holes": 0, "overlaps": 0, "unaccounted": 0, "log": None,
     }  # fmt: skip
 
 
