@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> None:
     """Serve until told to end."""
     given = _parser().parse_args(arguments)
     given.path.mkdir(parents=True, exist_ok=True)
-    engine = EmbeddedServer(given.path)
+    engine = EmbeddedServer(given.path, given.cluster)
     tls = _tls(given.certificate, given.client_ca) if given.certificate else None
     with (
         Double(("127.0.0.1", given.port), engine, given.user or [Account("default")], tls) as double,
@@ -41,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--path", type=Path, required=True, help="directory of the engine")
     parser.add_argument("--port", type=int, default=0, help="port on loopback; a free one if 0")
     parser.add_argument("--user", type=account_from, action="append", help="NAME:PASSWORD:ROLE, once for each user")
+    parser.add_argument("--cluster", help="name of a cluster of one shard, which is this engine")
     parser.add_argument("--certificate", type=Path, help="PEM file with certificate and key; speaks TLS then")
     parser.add_argument("--client-ca", type=Path, help="PEM file of the authority of clients' certificates")
     return parser

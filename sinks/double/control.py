@@ -40,6 +40,8 @@ class Double:
     """PEM file of the server's certificate and key; without one it speaks plain HTTP."""
     client_ca: Path | None = None
     """Authority that a client's certificate must come from; without one none is asked for."""
+    cluster: str | None = None
+    """Name of a cluster of one shard, the double itself, over which Distributed tables work; none without."""
     port: int = 0
     """0 until it was started without one, then the one that it was given."""
     control_port: int = field(default=0, init=False)
@@ -56,6 +58,7 @@ class Double:
         given = [f"--user={one.name}:{one.password}:{one.role}" for one in self.accounts]
         given += [] if self.certificate is None else [f"--certificate={self.certificate}"]
         given += [] if self.client_ca is None else [f"--client-ca={self.client_ca}"]
+        given += [] if self.cluster is None else [f"--cluster={self.cluster}"]
         command = [sys.executable, "-m", "sinks.double", f"--path={self.path}", f"--port={self.port}", *given]
         # Ends when its input does, so that it never outlives who started it.
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 -- our own
@@ -136,19 +139,20 @@ class Double:
 
 
 @contextmanager
-def start_double(
+def start_double(  # noqa: PLR0913 -- each under its own name
     path: Path,
     accounts: Sequence[Account] = (),
     *,
     certificate: Path | None = None,
     client_ca: Path | None = None,
+    cluster: str | None = None,
     port: int = 0,
 ) -> Iterator[Double]:
     """A double on directory ``path`` while the context lasts, on a free port if none is named.
 
     ``accounts`` are its users; without any there is ``default``, without a password, that may do all.
     """
-    double = Double(path, accounts, certificate, client_ca, port)
+    double = Double(path, accounts, certificate, client_ca, cluster, port)
     double.start()
     try:
         yield double

@@ -19,6 +19,16 @@ from sinks.engine import CACHE_LIMITS
 
 _CODE = re.compile(r"Code: (\d+)\.")
 _connect_untyped: Callable[[str], Any] = chdb.connect
+# Statements on a cluster wait for a service that the engine has not; on one shard they are the same without it.
+_ON_CLUSTER = re.compile(rb"\sON CLUSTER '[\w.-]+'", re.IGNORECASE)
+# The engine takes a shard for itself by its address and port, although it listens on none.
+_CLUSTER = """<clickhouse>
+  <tcp_port>9000</tcp_port>
+  <remote_servers>
+    <{cluster}><shard><replica><host>127.0.0.1</host><port>9000</port></replica></shard></{cluster}>
+  </remote_servers>
+</clickhouse>
+"""
 _INSERT_END = re.compile(rb"\bFORMAT\s+\w+\Z", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _SESSION_LOCKED = 373
@@ -42,10 +52,14 @@ class Answer:
 
 
 class EmbeddedServer:
-    """The engine of one directory. Any number of threads may ask at once."""
+    """The engine of one directory. Any number of threads may ask at once.
 
-    def __init__(self, path: Path) -> None:
-        self._address = f"{path.resolve()}?{urlencode(CACHE_LIMITS)}"
+    ``cluster`` names a cluster of one shard, which is this engine: Distributed tables work over it.
+    """
+
+    def __init__(self, path: Path, cluster: str | None = None) -> None:
+        options = dict[str, Any](CACHE_LIMITS) | ({} if cluster is None else {"config-file": _configure(path, cluster)})
+        self._address = f"{path.resolve()}?{urlencode(options)}"
         self._lock = threading.Lock()
         self._sessions: dict[str, _Session] = {}
         # Open as long as the double runs; the engine ends with its last connection.
@@ -95,6 +109,12 @@ class EmbeddedServer:
         if name not in self._sessions:
             self._sessions.setdefault(name, _Session(self._connect()))
         return self._sessions[name]
+
+
+def _configure(path: Path, cluster: str) -> Path:
+    file = path.resolve() / "cluster.xml"
+    file.write_text(_CLUSTER.format(cluster=cluster), encoding="utf-8")
+    return file
 
 
 class _Session:
@@ -172,7 +192,7 @@ def _rows_in_file(request: Request) -> Iterator[bytes]:
     of a statement."""
     fmt = request.data_format
     if fmt is None:
-        yield request.sql
+        yield _ON_CLUSTER.sub(b"", request.sql)
         return
     with tempfile.NamedTemporaryFile() as file:
         file.write(request.data)

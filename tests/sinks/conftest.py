@@ -1,10 +1,11 @@
-"""One store for all tests of the sinks, in two forms: the tests are the contract of both."""
+"""One store for all tests of the sinks, in three forms: the tests are the contract of each."""
 
 import json
 
 import pytest
 
 from sinks.double import Account, RoleName, start_double
+from sinks.migrations import Layout
 from sinks.server import Server, User, open_server
 from sinks.store import open_store
 from tests.sinks.samples import NOW
@@ -39,7 +40,16 @@ def server_store(server_double):
         yield opened
 
 
-@pytest.fixture(scope="session", params=["embedded", "server"])
+@pytest.fixture(scope="session")
+def sharded_store(tmp_path_factory):
+    with start_double(tmp_path_factory.mktemp("sharded"), cluster="main") as double:
+        server = Server(double.url, layout=Layout(cluster="main", sharded=True))
+        with open_server(server, lambda: NOW) as opened:
+            opened.migrate()
+            yield opened
+
+
+@pytest.fixture(scope="session", params=["embedded", "server", "sharded"])
 def store(request):
     return request.getfixturevalue(f"{request.param}_store")
 
