@@ -218,11 +218,11 @@ class LifecycleSettings(_Section):
     port: int = Field(9118, ge=1, le=65535, description="port that its pages listen on")
     sync_s: float = Field(10.0, gt=0, description="seconds between two readings of what was stored lately")
     overlap_s: float = Field(
-        120.0, ge=0, description="seconds that a reading goes back behind the last one, for late rows and other clocks"
+        60.0, ge=0, description="seconds that a reading goes back behind the last one, for late rows and other clocks"
     )
     rebuild_s: float = Field(900.0, gt=0, description="seconds between two readings of everything that is open")
     grace_s: float = Field(3600.0, gt=0, description="seconds that what is settled is remembered")
-    most_settled: int = Field(200_000, ge=1, description="most settled runs that are remembered")
+    most_settled: int = Field(50_000, ge=1, description="most settled runs that are remembered")
     horizon_s: float = Field(3600.0, ge=0, description="seconds ahead in which a deadline is near")
     evaluate_s: float = Field(10.0, gt=0, description="seconds between two evaluations of alerts")
 

@@ -26,6 +26,8 @@ from streams.lifecycle.exits import exit_of
 from streams.lifecycle.items import OpenPartial, OpenReview
 from streams.lifecycle.knowledge import Bounds, Knowledge
 from streams.lifecycle.records import QueueTerms, note_of
+from streams.lifecycle.sync import learn as learn_snapshot
+from streams.lifecycle.sync import read_doubts, read_everything, read_since
 from tests.streams.lifecycle.samples import DIGESTS, NOW, histories
 
 BOUNDS = Bounds(grace_us=10**15, most_settled=10**6)
@@ -127,3 +129,28 @@ def test_the_state_equals_the_recount(store, history, activated):
     assert sorted(plain(items.partials), key=order) == counted(recount.partials, OpenPartial)
     assert sorted(plain(items.reviews), key=order) == counted(recount.reviews, OpenReview)
     assert sorted(items.reversals) == sorted(tuple(row.values()) for row in recount.reversals)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(history=histories(), activated=activations)
+def test_after_the_loss_of_all_state_the_store_gives_it_back(store, history, activated):
+    """Also shows that no run with an open item is missing among those that are read."""
+    empty(store)
+    write(store, history, activated)
+    lost = Knowledge(BOUNDS)
+    learn_snapshot(lost, read_everything(OpenItemsReader(store), NOW), NOW)
+    assert lost.open_items() == known(history, activated).open_items()
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(history=histories(), activated=activations, data=st.data())
+def test_what_was_stored_lately_and_what_is_doubted_make_it_whole(store, history, activated, data):
+    empty(store)
+    cut = data.draw(st.integers(0, len(history)))
+    write(store, history[:cut], activated)
+    knowledge = Knowledge(BOUNDS)
+    learn_snapshot(knowledge, read_everything(OpenItemsReader(store), NOW), NOW)
+    write(store, history[cut:], {})
+    learn_snapshot(knowledge, read_since(OpenItemsReader(store), 0, NOW), NOW)
+    learn_snapshot(knowledge, read_doubts(OpenItemsReader(store), knowledge.doubts()), NOW)
+    assert knowledge.open_items() == known(history, activated).open_items()
