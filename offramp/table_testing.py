@@ -54,10 +54,11 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class Findings:
-    """What the tests of a table say, and what they exercise of it. Only labelled events count for that. ``remarks`` are
-    sentences about what is odd and harms nothing."""
+    """What the tests of a table say, and what they exercise of it. Only labelled events count for that. ``files`` are
+    those that were read, ``remarks`` sentences about what is odd and harms nothing."""
 
     table: Table
+    files: list[Path]
     tested: list[Tested]
     faults: list[Fault]
     remarks: list[str]
@@ -91,7 +92,7 @@ def run(session: Session, place: Path) -> Findings:
     except TooComplexError as error:
         raise CheckFailedError(f"what the cases exercise cannot be told: {error}") from None
     faults, remarks = [*runner.faults, *_contradictions(runner.tested)], [*_remarks(empty, runner.tested)]
-    return Findings(table, runner.tested, faults, remarks, coverage)
+    return Findings(table, files, runner.tested, faults, remarks, coverage)
 
 
 class _Record(NamedTuple):

@@ -27,11 +27,19 @@ def _without_absent(value: Any) -> Any:
     return {name: _without_absent(item) for name, item in value.items() if item is not None and item != []}
 
 
-def write_lines(path: Path, records: Iterable[dict[str, Any]]) -> int:
-    """Write JSON Lines; the number of records. Raises ConfigurationError if the file cannot be written."""
+def write_lines(path: Path, records: Iterable[dict[str, Any]], read: Iterable[Path]) -> int:
+    """Write JSON Lines; the number of records. Raises ConfigurationError if the file cannot be written, or is one of
+    those that were ``read``."""
     lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
+    write(path, "".join(lines).encode(), read)
+    return len(lines)
+
+
+def write(path: Path, content: bytes, read: Iterable[Path]) -> None:
+    """Write a file. Raises ConfigurationError as ``write_lines`` does."""
     try:
-        path.write_text("".join(lines), encoding="utf-8")
+        if path.exists() and any(each.exists() and path.samefile(each) for each in read):
+            raise ConfigurationError(f"{path}: was read, so it is not written over; name another file")
+        path.write_bytes(content)
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from None
-    return len(lines)

@@ -87,7 +87,7 @@ def check(
         raise typer.Exit(CheckFailedError.status) from None
     proof = prove(table)
     if events is not None:
-        _write_events(events, proof, table)
+        _write_events(events, proof, table, [] if file is None else [file])
     _print_check(file, table, proof, default, output)
     raise typer.Exit(0 if proof.holds else CheckFailedError.status)
 
@@ -123,7 +123,7 @@ def run_tests(
     session = start(config, classify={"table": table, "unproven": unproven or None})
     findings = table_testing.run(session, place)
     if missing is not None:
-        _write_missing(missing, findings)
+        _write_missing(missing, findings, table)
     if output is Format.JSON:
         _print_json(table_testing.as_json(findings))
     else:
@@ -132,22 +132,23 @@ def run_tests(
     raise typer.Exit(CheckFailedError.status if uncovered or not findings.passes else 0)
 
 
-def _write_missing(path: Path, findings: "Findings") -> None:
+def _write_missing(path: Path, findings: "Findings", table: Path | None) -> None:
     from offramp import console
     from offramp.table_testing import to_be_labelled
     from offramp.witness import write_lines
 
-    written, wanted = write_lines(path, to_be_labelled(findings)), len(findings.coverage.missing)
+    read = [*findings.files, *([] if table is None else [table])]
+    written, wanted = write_lines(path, to_be_labelled(findings), read), len(findings.coverage.missing)
     beyond = f"; {wanted - written} more have no event under these thresholds" if wanted > written else ""
     console.say(f"events to be labelled: {written}, in {path}{beyond}")
 
 
-def _write_events(path: Path, proof: "Proof", table: "Table") -> None:
+def _write_events(path: Path, proof: "Proof", table: "Table", read: list[Path]) -> None:
     from offramp import console
     from offramp.proving import events_that_show
     from offramp.witness import write_lines
 
-    written = write_lines(path, events_that_show(proof, table))
+    written = write_lines(path, events_that_show(proof, table), read)
     console.say(f"events that show what fails: {written}, in {path}")
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from offramp.console import ConfigOption, LockOption, StoreOption
-from offramp.errors import ConfigurationError
 from offramp.period import SinceOption
 from offramp.verbs.table import Format, FormatOption, group
 
@@ -52,6 +51,7 @@ def diff(
     from offramp.diffing import Asked, as_json, compare, show, witness_lines
     from offramp.period import period
     from offramp.session import start
+    from offramp.witness import write
 
     session = start(config, store={"path": store, "lock_timeout_s": lock_timeout},
                     classify={"unproven": unproven or None})  # fmt: skip
@@ -60,7 +60,7 @@ def diff(
     stored = _traffic(session, (before.table, after.table), when, listed, required=store is not None)
     found = compare(before, after, stored)
     if events is not None:
-        _write(events, witness_lines(found))
+        write(events, witness_lines(found), (Path(old), Path(new)))
     if output is Format.JSON:
         sys.stdout.write(json.dumps(as_json(found), indent=2, ensure_ascii=False) + "\n")
     else:
@@ -88,10 +88,3 @@ def _traffic(
         return None
     with session.existing_store("table diff") as opened:
         return traffic_in(opened, *tables, when, listed)
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}") from None

@@ -233,3 +233,21 @@ def test_what_cannot_be_read_is_told(tmp_path):
         done = run("table", "test", place)
         assert (done.status, done.out) == (2, b"")
         assert reason in done.err
+
+
+def test_what_was_read_is_not_written_over(tmp_path):
+    file = write_lines(tmp_path / "cases.jsonl", [GOOD])
+    table = tmp_path / "mine.toml"
+    table.write_text(default_text())
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(file)
+    before = file.read_bytes()
+    for out in (file, link, table):
+        done = run("table", "test", file, "--table", table, "--missing", out)
+        assert (done.status, done.out) == (2, b"")
+        assert f"{out}: was read, so it is not written over" in done.err
+    for verb in (("check", table, "--events", table), ("diff", "default", table, "--events", table)):
+        assert run("table", *verb).status == 2
+    assert (file.read_bytes(), table.read_text()) == (before, default_text())
+    assert run("table", "test", file, "--missing", tmp_path / "new.jsonl").status == 0
+    assert run("table", "test", file, "--missing", tmp_path / "new.jsonl").status == 0
