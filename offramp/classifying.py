@@ -17,6 +17,7 @@ from streams.cut import Limits
 from streams.ingest import Writer
 from streams.kafka.seam import Client, Subscription, TopicPartition
 from streams.logs import log_to
+from streams.messages import NoRegistry
 from streams.observer import WorkerObserver
 from streams.start import Start, StartUnknownError
 from streams.topics import Topics
@@ -77,7 +78,7 @@ def _setup(session: Session) -> Setup:
         announcements=settings.worker.announce,
         unproven=unproven,
         limits=Limits(message_bytes=settings.worker.max_message_bytes),
-        schemas=registry(settings.registry, session.clock),
+        schemas=registry(settings.registry, session.clock) or NoRegistry(),
     )
 
 

@@ -38,11 +38,11 @@ class Messages:
         return b"\n".join(message.value or b"" for message in self.items)
 
     def decode(self, limits: Limits, schemas: SchemaSource | None) -> list[Decoded]:
-        """What each message holds. Raises what ``schemas`` raises when it is out of reach; without any, a frame that
-        names an id is an error of the message."""
-        source = _NoRegistry() if schemas is None else schemas
+        """What each message holds. Raises what ``schemas`` raises when it is out of reach."""
+        if schemas is None:
+            raise TypeError("messages name their schemas, so there must be a source of them; see NoRegistry")
         ends = [message.offset for message in self.items[1:]] + [self.end]
-        return [_decoded(message, end, limits, source) for message, end in zip(self.items, ends, strict=True)]
+        return [_decoded(message, end, limits, schemas) for message, end in zip(self.items, ends, strict=True)]
 
     def raw_of(self, decoded: Decoded) -> bytes:
         """The bytes of a message that was decoded, and then refused."""
@@ -83,8 +83,9 @@ def _by_name(headers: Headers) -> dict[str, bytes]:
     return found
 
 
-class _NoRegistry:
-    """The schemas that need no registry; an id of one says what to configure."""
+class NoRegistry:
+    """The schemas that need no registry. A frame that names one of a registry is an error of the message, which says
+    what to configure."""
 
     def __init__(self) -> None:
         self._local = LocalSchemas.published()

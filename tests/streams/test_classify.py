@@ -20,6 +20,7 @@ from streams.ingest import Report, Writer
 from streams.kafka.errors import BrokerUnavailable
 from streams.kafka.fake import FakeCluster
 from streams.kafka.seam import NewTopic, Outgoing, Subscription, TopicPartition
+from streams.messages import NoRegistry
 from streams.registry import RegistryUnavailable
 from streams.start import Start, StartUnknownError
 from streams.topics import Sizing, Topics
@@ -30,6 +31,7 @@ from tests.streams.memory_sink import MemorySink
 TOPICS = Topics.planned(Sizing(partitions=2, replication_factor=1))
 TABLE = load(default_text())
 REDACTOR = Redactor(b"a key of the tests, long enough")
+SCHEMAS = NoRegistry()
 GROUP = "offramp-classify"
 EVENTS = TOPICS.terminal_events.name
 
@@ -110,7 +112,7 @@ def worker_on(kafka, sink, *, watcher=None, mortal=None, batch=4, start=None, sc
     producer = kafka.client().producer()
     producer.send, producer.flush = mortal(producer.send), mortal(producer.flush)
     publish = Publisher(producer, TOPICS, 1.0, watcher.not_sent)
-    setup = Setup(TABLE.text, REDACTOR, announcements=True, schemas=schemas, limits=limits or Limits())
+    setup = Setup(TABLE.text, REDACTOR, announcements=True, schemas=schemas or SCHEMAS, limits=limits or Limits())
     return ClassifyWorker(
         client=Client(kafka, mortal),
         subscription=Subscription(GROUP, tuple(topic.name for topic in TOPICS.inputs)),
