@@ -154,3 +154,16 @@ def test_a_writer_alone_is_told_who_makes_the_tables(tmp_path):
         done = run_alone("classify", "-", OFFRAMP_STORE__URL=fresh.url, OFFRAMP_STORE__USER="writer",
                          OFFRAMP_STORE__PASSWORD="w")  # fmt: skip  # noqa: S106
     assert (done.status, "run `offramp init` once as one that may" in done.err) == (2, True), done.err
+
+
+def test_the_verbs_work_over_shards(tmp_path):
+    lines = write_lines(tmp_path / "events.jsonl", [*events()[:5], companion("enrichment")])
+    with start_double(tmp_path / "store", cluster="main") as sharded:
+        env = {"OFFRAMP_STORE__URL": sharded.url, "OFFRAMP_STORE__CLUSTER": "main", "OFFRAMP_STORE__SHARDED": "true",
+               "OFFRAMP_CLASSIFY__WORKERS": "0"}  # fmt: skip
+        verbs = [["classify", str(lines)], ["rebuild"], ["explain", events()[0]["event_id"]], ["audit"]]
+        assert [(verb, run_alone(*verb, **env).status) for verb in verbs] == [(verb, 0) for verb in verbs]
+        spread = run_alone(
+            "query", "SELECT engine FROM system.tables WHERE name = 'terminal_events'", "--format", "json", **env
+        )
+        assert json.loads(spread.out) == [{"engine": "Distributed"}]
