@@ -11,8 +11,8 @@
 What it shows: statements, formats, parameters, settings, external data, sessions with temporary tables, compression,
 users with rights, TLS, deduplication by token where a table has a window for it, Distributed tables over one shard,
 several clients at once, and faults. What it cannot show: replication and quorums, what ON CLUSTER does elsewhere, a
-second shard, asynchronous inserts, TTL merges in time, quotas, memory and part limits that are really reached, rights by
-column or row, an insert that is half done when the machine dies.
+second shard, asynchronous inserts, TTL merges in time, quotas, limits of memory and parts that are really reached,
+rights by column or row, an insert that is half done when the machine dies.
 """
 
 from sinks.double.control import Calls, Double, start_double
