@@ -130,7 +130,7 @@ def _notes(each: "Partition") -> Iterator[str]:
 def _log_notes(log: "Account") -> Iterator[str]:
     if log.missing:
         yield (
-            f"{log.missing:,} messages were passed without a ledger row; a worker that starts reads on at the end of "
+            f"{console.counted(log.missing, 'message')} passed without a ledger row; a worker that starts reads on at the end of "
             "the ledger, and for what lies before it restore the store, or have it sent again"
         )
     if log.vanished:

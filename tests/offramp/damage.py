@@ -15,3 +15,7 @@ def main() -> None:
         store.migrate()
         for statement in statements:
             store._engine.command(statement)
+
+
+if __name__ == "__main__":
+    main()
