@@ -7,16 +7,19 @@ run it ends, and when it was decided, so that whoever reads the topic needs no o
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from pydantic import Field, ValidationError
 
 from schemas.errors import ErrorCode, MessageError
 from schemas.events import Identifier
 from schemas.exits import Classification
-from schemas.json_form import to_json
-from schemas.types import AS_TEXT, Instant, Long
+from schemas.types import AS_TEXT, Instant, Long, to_iso
 
 OF_EVENT = ("tenant", "run_id", "segment", "agent_id", "workflow", "occurred_at")
 """Fields of the terminal event that the message repeats."""
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 class ExitMessage(Classification):
@@ -31,10 +34,19 @@ class ExitMessage(Classification):
     classified_at: Instant = Field(description="when it was classified; of two of one event and table the newer counts")
 
 
+def in_json(classification: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A classification as the contract writes it in JSON: the envelope's deadline as ISO 8601."""
+    envelope = classification["envelope"]
+    if not envelope or "deadline" not in envelope:
+        return classification
+    return {**classification, "envelope": {**envelope, "deadline": to_iso(envelope["deadline"])}}
+
+
 def encode_exit(classification: Mapping[str, Any], event: Mapping[str, Any], classified_at: int) -> bytes:
     """The message for a classification of ``event``, of which :data:`OF_EVENT` are read. ``classified_at``: micros."""
     whose = {name: event[name] for name in OF_EVENT}
-    return to_json({**classification, **whose, "classified_at": classified_at}, ExitMessage)
+    whose["occurred_at"] = to_iso(event["occurred_at"])
+    return _encode({**in_json(classification), **whose, "classified_at": to_iso(classified_at)})
 
 
 def decode_exit(data: bytes) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from classifier.table import load
 from schemas.canonical import content_digest, encode_json
 from schemas.errors import MessageError
 from schemas.redaction import Redactor
-from schemas.types import EARLIEST, to_iso
+from schemas.types import EARLIEST
 from schemas.wire import SchemaSource
 from sinks.rows import (
     COMPANION_TABLES,
@@ -34,7 +34,7 @@ from sinks.rows import (
 )
 from streams.batch import Batch, Decoded
 from streams.cut import Limits
-from streams.exit_message import encode_exit
+from streams.exit_message import encode_exit, in_json
 from streams.topics import key_of
 
 TERMINAL_EVENT = "terminal_event"
@@ -257,11 +257,7 @@ class _Run:
 
 def contract_line(classification: dict[str, Any]) -> bytes:
     """A classification as the contract prints it: one JSON object, instants in ISO 8601."""
-    envelope = classification["envelope"]
-    if envelope and "deadline" in envelope:
-        deadline = to_iso(envelope["deadline"])
-        classification = {**classification, "envelope": {**envelope, "deadline": deadline}}
-    return _encode_line(classification)
+    return _encode_line(in_json(classification))
 
 
 def _encoded(
