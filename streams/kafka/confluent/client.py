@@ -62,7 +62,9 @@ class ConfluentClient:
             "linger.ms": 5,
         }
         with problems.at_the_edge():
-            return ConfluentProducer(confluent_kafka.Producer(settings), self._require, problems, self.clock)
+            library = confluent_kafka.Producer(settings)
+        problems.serve = library.poll
+        return ConfluentProducer(library, self._require, problems, self.clock)
 
     def admin(self) -> ConfluentAdmin:
         """See the seam."""
@@ -73,7 +75,10 @@ class ConfluentClient:
         return ConfluentAdmin(library, problems, self.connection)
 
     def _library_admin(self, problems: Problems) -> AdminClient:
-        return AdminClient(common(self.connection, problems))
+        with problems.at_the_edge():
+            library = AdminClient(common(self.connection, problems))
+        problems.serve = library.poll
+        return library
 
     def _require(self, topics: Iterable[str]) -> None:
         self.admin().require(topics)

@@ -1,6 +1,6 @@
 """The errors of librdkafka as the seam's. A test fails when it has a number that stands nowhere here."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
@@ -71,11 +71,13 @@ def translated(error: KafkaError) -> BrokerError:
 class Problems:
     """What the library only tells a callback: that it will not get in, or that another took its place.
 
-    It goes on trying all the same, so its calls only time out; what was heard is the better answer.
+    It goes on trying all the same, so its calls only time out; what was heard is the better answer. ``serve`` lets it
+    call back, for at most so many seconds.
     """
 
     def __init__(self) -> None:
         self.heard: BrokerError | None = None
+        self.serve: Callable[[float], object] = lambda _timeout_s: None
 
     def hear(self, error: KafkaError) -> None:
         """The library's ``error_cb``."""
@@ -91,4 +93,7 @@ class Problems:
             yield
         except KafkaException as error:
             problem = translated(error.args[0])
-            raise (self.heard if self.heard and isinstance(problem, BrokerUnavailable) else problem) from error
+            if isinstance(problem, BrokerUnavailable):
+                self.serve(0)
+                problem = self.heard or problem
+            raise problem from error

@@ -1,6 +1,7 @@
 """Writing by confluent-kafka: see :class:`streams.kafka.seam.Producer`."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -133,5 +134,6 @@ class ConfluentProducer:
         """See the seam."""
         if not self._closed:
             self._closed = True
-            self._library.purge()
-            self._library.flush(_QUEUE_WAIT_S)
+            with suppress(BrokerError), self._problems.at_the_edge():
+                self._library.purge()
+                self._library.flush(_QUEUE_WAIT_S)

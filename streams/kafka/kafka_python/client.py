@@ -17,6 +17,7 @@ from streams.clock import Clock, SystemClock
 from streams.kafka.kafka_python.admin import KafkaPythonAdmin
 from streams.kafka.kafka_python.consumer import KafkaPythonConsumer, KafkaPythonReader
 from streams.kafka.kafka_python.errors import at_the_edge
+from streams.kafka.kafka_python.making import made
 from streams.kafka.kafka_python.producer import KafkaPythonProducer
 from streams.kafka.kafka_python.settings import common
 from streams.kafka.kafka_python.turns import Turns
@@ -42,8 +43,8 @@ class KafkaPythonClient:
         """See the seam."""
         self._require(subscription.topics)
         turns = Turns()
+        library = made(kafka.KafkaConsumer, self._reading(fetching) | _membership(subscription))
         with at_the_edge():
-            library = kafka.KafkaConsumer(**self._reading(fetching), **_membership(subscription))
             library.subscribe(list(subscription.topics), listener=turns)
             # A member that is to share out topics before it knows their partitions shares out none, and stays so.
             for topic in subscription.topics:
@@ -54,8 +55,7 @@ class KafkaPythonClient:
         """See the seam."""
         given = list(partitions)
         self._require(partition.topic for partition in given)
-        with at_the_edge():
-            library = kafka.KafkaConsumer(**self._reading(fetching))
+        library = made(kafka.KafkaConsumer, self._reading(fetching))
         library.assign([LibraryPartition(*partition) for partition in given])
         return KafkaPythonReader(library, self.connection)
 
@@ -86,15 +86,12 @@ class KafkaPythonClient:
             "max_request_size": _REQUEST_BYTES,
             "max_block_ms": int(self.connection.timeout_s * 1000),
         }
-        with at_the_edge():
-            return KafkaPythonProducer(
-                kafka.KafkaProducer(**settings), self._require, self.connection.timeout_s, self.clock
-            )
+        library = made(kafka.KafkaProducer, settings)
+        return KafkaPythonProducer(library, self._require, self.connection.timeout_s, self.clock)
 
     def admin(self) -> KafkaPythonAdmin:
         """See the seam."""
-        with at_the_edge():
-            return KafkaPythonAdmin(kafka.KafkaAdminClient(**common(self.connection)))
+        return KafkaPythonAdmin(made(kafka.KafkaAdminClient, common(self.connection)))
 
     def _require(self, topics: Iterable[str]) -> None:
         with closing(self.admin()) as admin:

@@ -1,18 +1,18 @@
 """Reading by kafka-python: see :class:`streams.kafka.seam.Reader` and :class:`streams.kafka.seam.Consumer`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from kafka import errors as library
-from kafka.structs import OffsetAndMetadata
+from kafka.structs import MemberState, OffsetAndMetadata
 from kafka.structs import TopicPartition as LibraryPartition
 
 from streams.kafka.errors import BrokerError, BrokerUnavailable, GenerationLost, OffsetOutOfRange
 from streams.kafka.kafka_python.errors import at_the_edge, translated
 from streams.kafka.kafka_python.records import PartitionRecords
 from streams.kafka.kafka_python.turns import Turn, Turns
-from streams.kafka.seam import Committed, Connection, Fetched, Listener, Message, TopicPartition
+from streams.kafka.seam import Committed, Connection, Consumer, Fetched, Listener, Message, TopicPartition
 
 _UNREADABLE = (library.CorruptRecordError, library.UnsupportedCodecError)
 """After these the library's next poll does not return, so there is none."""
@@ -140,35 +140,80 @@ class KafkaPythonConsumer(KafkaPythonReader):
         self._listener, self._turns = listener, turns
         self._failure: BaseException | None = None
         self._owned: frozenset[TopicPartition] = frozenset()
+        self._member = ""
         self._held: dict[Any, list[Message]] = {}
 
     def _poll_library(self, timeout_ms: int, max_records: int) -> dict[Any, list[Message]]:
         if self._held:
             held, self._held = self._held, {}
             return held
-        polled = self._turns.call(
-            lambda: super(KafkaPythonConsumer, self)._poll_library(timeout_ms, max_records), self._hear
-        )
+        call = super()._poll_library
+        polled = self._turns.call(lambda: call(timeout_ms, max_records), self._hear)
+        if self._came_back():
+            polled = {}  # read from where a former member stood
         if self._failure is not None:
             self._held = polled
             self._raise_failure()
         return polled
 
+    def _came_back(self) -> bool:
+        """Whether this is another member than at the last poll, that has kept partitions; they are assigned anew."""
+        if (member := self._stable_member()) is None:
+            return False
+        self._be_the_member(member)
+        if kept := self.assignment() - self._owned:
+            self._tell_assigned(kept)
+        return bool(kept)
+
     def _hear(self, turn: Turn) -> None:
+        """Tell the listener, and keep what it raises until the library has its answer.
+
+        A member that was put out in the middle of a rebalance comes back as another one, and the library then speaks of
+        partitions that it kept or gives up, though they were somebody else's meanwhile. They were lost.
+        """
         if turn.event == "on_assigned":
-            self._owned |= turn.partitions
+            self._be_the_member(self._stable_member())
+            self._tell_assigned(turn.partitions)
+        elif turn.event == "on_lost" or self._is_another_member():
+            self._lose(self._owned)
+        else:
+            self._tell(self._listener.on_revoked, turn.partitions)
+            self._forget(turn.partitions)
+        self._let_go_on(turn)
+
+    def _is_another_member(self) -> bool:
+        return self._member not in {"", self._stable_member() or self._member}
+
+    def _stable_member(self) -> str | None:
+        """Our id in the group, None while we are on the way into it: what the library says then does not hold yet."""
+        now = self._library.group_metadata()
+        return str(now.member_id) if now.state == MemberState.STABLE else None
+
+    def _be_the_member(self, member: str | None) -> None:
+        if self._is_another_member():
+            self._lose(self._owned)
+        self._member = member or self._member
+
+    def _lose(self, partitions: frozenset[TopicPartition]) -> None:
+        if partitions:
+            self._tell(self._listener.on_lost, partitions)
+            self._forget(partitions)
+
+    def _forget(self, partitions: frozenset[TopicPartition]) -> None:
+        self._owned -= partitions
+        for partition in partitions:
+            self._positions.pop(partition, None)
+
+    def _tell_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        self._owned |= partitions
+        self._tell(self._listener.on_assigned, partitions)
+        self._start_as_committed(partitions)
+
+    def _tell(self, told: Callable[[Consumer, frozenset[TopicPartition]], None], partitions: Any) -> None:
         try:
-            getattr(self._listener, turn.event)(self, turn.partitions)
-            if turn.event == "on_assigned":
-                self._start_as_committed(turn.partitions)
+            told(self, partitions)
         except BaseException as failure:  # noqa: BLE001 -- raised again once the library has its answer
             self._failure = self._failure or failure
-        finally:
-            if turn.event != "on_assigned":
-                self._owned -= turn.partitions
-                for partition in turn.partitions:
-                    self._positions.pop(partition, None)
-            self._let_go_on(turn)
 
     def _start_as_committed(self, partitions: frozenset[TopicPartition]) -> None:
         """Seek where nobody has, so that the first position is known here. In an outage the library does it later."""

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kafka import errors as library
+from kafka.consumer.fetcher import RecordTooLargeError
+from kafka.coordinator.base import UnjoinedGroupException
 
 from streams.kafka.codes import error_of
 from streams.kafka.errors import BrokerError, BrokerRejected, BrokerUnavailable, GenerationLost, Rejection
@@ -41,6 +43,9 @@ REJECTED: dict[type[Exception], Rejection] = {
     library.KafkaError: Rejection.INTERNAL,
 }
 """Errors of the client itself that stay, and the bases that others are looked up by."""
+
+SPECIAL = (library.CommitFailedError, RecordTooLargeError, UnjoinedGroupException)
+"""A commit that failed; and two that the library keeps to itself with the brokers of today."""
 
 
 def translated(error: Exception) -> BrokerError:

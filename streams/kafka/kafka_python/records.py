@@ -1,8 +1,9 @@
 r"""What a fetched partition holds, as messages of the seam: in place of the library's own reading of record batches.
 
 The library makes three objects a record and counts header sizes that nobody asks for: a third of what reading costs by
-``python -m bench.consume``. And one header whose name is not UTF-8 makes it fail, after which its next poll never returns: one such message
-would stop a partition for good. Here such bytes are shown as ``\xff``, and the message is delivered.
+``python -m bench.consume``. And one header whose name is not UTF-8 makes it fail, after which its next poll never
+returns: one such message would stop a partition for good. Here such bytes are shown as ``\xff``, and the message is
+delivered.
 
 The format is record batch version 2 of Kafka's protocol guide, "Record Batch".
 """
