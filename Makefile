@@ -79,9 +79,9 @@ $(VENV)/installed: $(BIN)/python $(PACKAGING) $(SOURCES)
 	@touch $@
 
 $(VENV)/dev: $(BIN)/python $(PACKAGING) $(SOURCES)
-	$(BIN)/pip install -q ".[embedded,dev]"
+	$(BIN)/pip install -q ".[embedded,kafka,confluent,dev]"
 	@touch $@ $(VENV)/installed $(VENV)/dev-only
 
 $(VENV)/dev-only: $(BIN)/python $(PACKAGING)
-	$(BIN)/pip install -q ".[embedded,dev]"
+	$(BIN)/pip install -q ".[embedded,kafka,confluent,dev]"
 	@touch $@
