@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeVar
 
 from classifier.decide import CLASSIFIER_VERSION
-from offramp.auditing import audit
+from offramp.books import closed
 from offramp.errors import ConfigurationError
 from offramp.session import Session, server
 from sinks.server import open_server
@@ -118,13 +119,18 @@ def _audits(session: Session, metrics: "Metrics") -> Iterator[Watch]:
     if every_s and session.settings.store.url is None:
         raise ConfigurationError("worker.audit_every_s needs a server; an embedded store is audited by `offramp audit`")
     if every_s:
-        yield Watch("the audit", lambda: metrics.audited(_asked(session, audit).unaccounted), every_s, session.clock)
+        count = partial(_unaccounted, session)
+        yield Watch("the audit", lambda: metrics.audited(_asked(session, count)), every_s, session.clock)
 
 
 def _asked(session: Session, question: Callable[[Store], _Answer]) -> _Answer:
     """An answer of the store by a connection of its own, because the worker's belongs to its thread."""
     with open_server(server(session.settings.store), session.clock.now_micros) as store:
         return question(store)
+
+
+def _unaccounted(session: Session, store: Store) -> int:
+    return closed(session.settings, session.clock, store, with_broker=True).unaccounted
 
 
 @dataclass

@@ -12,15 +12,12 @@ from offramp import console
 from offramp.console import ConfigOption, LockOption, StoreOption
 
 if TYPE_CHECKING:
-    from offramp.auditing import Audit, Broker, Partition
-    from offramp.session import Session
+    from offramp.auditing import Audit, Partition
     from streams.accounts import Account
 
 _SHOWN_DIGITS = 12
 _READ_AGAIN = "run the command again over that file"
 _ASK_BROKER = "with kafka.servers set, the audit looks up what they held"
-_UNDER_WAY_US = 300_000_000
-"""What was stored later, and has no ledger row yet, may be of a batch that is under way."""
 
 
 class Format(StrEnum):
@@ -49,38 +46,17 @@ def audit(
     what, where and what to do.
     """
     from offramp import streaming
-    from offramp.auditing import audit as closed
+    from offramp.books import closed
     from offramp.session import start
 
     session = start(config, store={"path": store, "lock_timeout_s": lock_timeout})
     with streaming.reachable(), session.existing_store("audit") as opened:
-        broker = None if store_only else _broker(session)
-        result = closed(opened, settled_before=_settled_before(session), broker=broker)
+        result = closed(session.settings, session.clock, opened, with_broker=not store_only)
     if output is Format.JSON:
         sys.stdout.write(json.dumps(_as_json(result), indent=2) + "\n")
     else:
         _print(result)
     raise typer.Exit(1 if result.unaccounted else 0)
-
-
-def _broker(session: "Session") -> "Broker | None":
-    """The configured broker, with every topic that the worker reads."""
-    from offramp import streaming
-    from offramp.auditing import Broker
-    from streams.accounts import Log
-
-    kafka = session.settings.kafka
-    if not kafka.servers:
-        return None
-    names = [topic.name for topic in streaming.topics(session.settings).inputs]
-    return Broker(Log(streaming.client(kafka), session.clock, kafka.timeout_s), kafka.classify_group, names)
-
-
-def _settled_before(session: "Session") -> int:
-    """Workers write to a server meanwhile, and to an embedded store nobody."""
-    from schemas.types import LATEST
-
-    return LATEST if session.settings.store.url is None else session.clock.now_micros() - _UNDER_WAY_US
 
 
 def _as_json(result: "Audit") -> dict[str, Any]:

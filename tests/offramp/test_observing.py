@@ -50,7 +50,7 @@ class WorkerProcess:
     """``offramp run classify`` as people run it."""
 
     def __init__(self, folder, broker, double, prefix):
-        self.port, self.log = free_port(), folder / "worker.log"
+        self.prefix, self.port, self.log = prefix, free_port(), folder / "worker.log"
         self.config = folder / "offramp.toml"
         self.config.write_text(
             f'[store]\nurl = "{double.url}"\nconnect_timeout_s = 2\n'
@@ -123,8 +123,8 @@ def publish(broker, topic, records):
 
 
 def test_the_pages_of_a_worker_are_honest(worker, broker):
-    topics = Topics.planned(Sizing(prefix=worker.config.read_text().split('prefix = "')[1].split('"')[0]))
-    topic, some = topics.terminal_events.name, list(events())[:20]
+    prefix = worker.prefix
+    topic, some = Topics.planned(Sizing(prefix=prefix)).terminal_events.name, list(events())[:20]
     worker.begin()
     eventually(worker.is_ready, worker.said)
     publish(broker, topic, some)
@@ -150,6 +150,15 @@ def test_the_pages_of_a_worker_are_honest(worker, broker):
     eventually(lambda: worker.value(f"lag_messages{labels}") == 0, worker.said)
     eventually(worker.is_ready, worker.said)
     assert worker.value("waiting") == 0
+
+    # What the verbs say of the same.
+    status = json.loads(worker.run("status", "--format", "json").stdout)
+    assert {one["name"]: one["lag"] for one in status["topics"]}[topic] == status["unaccounted"] == 0
+    assert {one["name"]: one["members"] for one in status["groups"]}[f"{prefix}group"] == 1
+    assert status["store"]["ledger"]["classified"] == len(some) + 1
+    doctor = json.loads(worker.run("doctor", "--format", "json").stdout)
+    found = [finding for part in doctor["parts"] for finding in part["findings"]]
+    assert {finding["level"] for finding in found} <= {"advice"}, found
     assert worker.end() == 0
     assert all(json.loads(line)["at"] for line in worker.log.read_text().splitlines())
 

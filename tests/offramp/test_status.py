@@ -1,0 +1,204 @@
+"""What ``offramp status`` says of broker and store, alone and together, and what its exit status means."""
+
+import json
+
+import pytest
+
+from offramp import streaming
+from offramp.config import resolve
+from offramp.errors import CHECK_FAILED, COULD_NOT_CHECK, OK
+from offramp.session import Session
+from offramp.status import Status, age
+from sinks.double import start_double
+from sinks.rows import DeadLetterRow, LedgerRow, encode_dead_letters, encode_ledger
+from streams.clock import FixedClock
+from streams.kafka.errors import BrokerUnavailable
+from streams.kafka.fake import FakeCluster
+from streams.kafka.seam import NewTopic, Outgoing, Subscription
+from streams.topics import Sizing, Topics
+from tests.offramp.kit import events, run, write_lines
+
+NOW = 1_800_000_000_000_000
+HOUR = 3_600_000_000
+SIZING = Sizing(prefix="p.", partitions=2, replication_factor=1)
+INPUTS = [topic.name for topic in Topics.planned(SIZING).inputs]
+EVENTS = INPUTS[0]
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    cluster = FakeCluster()
+    monkeypatch.setattr(streaming, "client", lambda settings: cluster.client())
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def double(tmp_path_factory):
+    with start_double(tmp_path_factory.mktemp("store")) as double:
+        with session(double).store("tests"):
+            pass
+        yield double
+
+
+def session(double, url=None):
+    flags = {
+        "kafka": {"servers": ["broker:9092"]},
+        "topics": {"prefix": "p.", "partitions": 2, "replication_factor": 1},
+        "store": {"url": url or double.url},
+    }
+    return Session(resolve(None, {}, flags), FixedClock(NOW))
+
+
+def make_topics(cluster):
+    for topic in Topics.planned(SIZING):
+        cluster.create(NewTopic(topic.name, topic.partitions, 1, dict(topic.settings)))
+
+
+def asked(double, **more):
+    status = Status(session(double), **more)
+    status.ask()
+    return status
+
+
+def test_what_is_unread_is_lag_by_topic_in_the_order_of_the_plan(cluster, double):
+    make_topics(cluster)
+    for number in range(5):
+        cluster.append(Outgoing(EVENTS, str(number).encode(), b"{}", partition=number % 2))
+    status = asked(double)
+    assert [topic.name for topic in status.topics] == INPUTS
+    assert {topic.name: topic.lag for topic in status.topics} == {**dict.fromkeys(INPUTS, 0), EVENTS: 5}
+    assert {topic.partitions for topic in status.topics} == {2}
+    assert (status.unaccounted, status.unchecked, status.exit_status) == (0, {}, OK)
+
+
+def test_who_is_at_work_is_said(cluster, double):
+    make_topics(cluster)
+    consumer = cluster.client().consumer(Subscription("offramp-classify", (EVENTS,)), Listening())
+    consumer.poll(0, 1)
+    status = asked(double)
+    assert {group.name: group.members for group in status.groups} == {"offramp-classify": 1, "offramp-lifecycle": 0}
+    assert "group        offramp-lifecycle: 0 at work, not there" in list(status.lines())
+
+
+class Listening:
+    """Reads from the beginning."""
+
+    def on_assigned(self, consumer, partitions):
+        for partition in partitions:
+            consumer.seek(partition, 0)
+
+    def on_revoked(self, consumer, partitions):
+        pass
+
+    on_lost = on_revoked
+
+
+def test_a_missing_topic_is_a_failure(cluster, double):
+    status = asked(double)
+    assert status.missing_topics == INPUTS
+    assert status.exit_status == CHECK_FAILED
+    assert any("missing; run `init`" in line for line in status.lines())
+
+
+def test_a_broker_out_of_reach_hides_nothing_of_the_store(cluster, double):
+    cluster.inject("admin", BrokerUnavailable("no broker answers"))
+    status = asked(double)
+    assert status.unchecked == {"broker": "the broker cannot be asked: no broker answers"}
+    assert status.store is not None
+    assert (status.unaccounted, status.exit_status) == (0, COULD_NOT_CHECK)
+
+
+def test_a_broker_that_goes_in_the_middle_leaves_the_audit_unchecked_alone(cluster, double):
+    make_topics(cluster)
+    cluster.inject("offsets", BrokerUnavailable("gone"))
+    status = asked(double)
+    assert status.unchecked == {"audit": "the broker cannot be asked: gone"}
+    assert {topic.lag for topic in status.topics} == {None}
+    assert status.store is not None
+    assert status.exit_status == COULD_NOT_CHECK
+
+
+def test_a_store_out_of_reach_hides_nothing_of_the_broker(cluster, double):
+    make_topics(cluster)
+    status = Status(session(double, url="http://127.0.0.1:1"))
+    status.ask()
+    assert status.unchecked.keys() == {"store"}
+    assert [topic.partitions for topic in status.topics] == [2] * len(INPUTS)
+    assert status.exit_status == COULD_NOT_CHECK
+
+
+def test_without_the_audit_there_is_no_lag_and_nothing_is_held_to_be_accounted_for(cluster, double):
+    make_topics(cluster)
+    status = asked(double, audits=False)
+    assert (status.unaccounted, status.exit_status) == (None, OK)
+    assert not any(line.startswith("unaccounted") for line in status.lines())
+
+
+def test_it_fits_a_screen_of_80_columns(cluster, double, monkeypatch):
+    make_topics(cluster)
+    lines = list(asked(double).lines())
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 24
+
+
+def letter(offset, ago, reason="bad_json"):
+    return DeadLetterRow(
+        "p.x", "0", offset, None, b"x", {}, reason, "", "", masked=False, tries=1, replay_count=0, recorded_at=NOW - ago
+    )
+
+
+def test_dead_letters_are_those_of_the_last_hour_and_day_by_reason(cluster, tmp_path):
+    letters = [letter(0, 0), letter(1, HOUR - 1), letter(2, HOUR + 1, "bad_avro"), letter(3, 25 * HOUR)]
+    with start_double(tmp_path) as double:
+        with session(double).store("tests") as store:
+            store.insert("dead_letters", encode_dead_letters(letters))
+        status = asked(double)
+    assert status.store.dead_letters == {"bad_json": (2, 2), "bad_avro": (0, 1)}
+    lines = "\n".join(status.lines())
+    assert "dead letters 2 in the last hour, 3 in the last day" in lines
+    # No ledger row knows of them.
+    assert status.unaccounted > 0
+    assert status.exit_status == CHECK_FAILED
+
+
+def test_a_message_that_the_ledger_lacks_is_unaccounted(cluster, tmp_path):
+    make_topics(cluster)
+    for _ in range(4):
+        cluster.append(Outgoing(EVENTS, b"k", b"{}", partition=0))
+    rows = [LedgerRow(EVENTS, "0", n, n + 1, "", "", "", "", "filtered", NOW) for n in (0, 1, 3)]
+    with start_double(tmp_path) as double:
+        with session(double).store("tests") as store:
+            store.insert("ingest_ledger", encode_ledger(rows))
+        status = asked(double)
+    assert (status.unaccounted, status.exit_status) == (1, CHECK_FAILED)
+    assert status.store.ledger["read"] == status.store.ledger["filtered"] == 3
+    assert "unaccounted  1; `offramp audit` says where" in list(status.lines())
+
+
+def test_it_is_a_verb_over_an_embedded_store(tmp_path):
+    store = tmp_path / "store"
+    run("classify", write_lines(tmp_path / "runs.jsonl", [*events()[:5], "{"]), "--store", store)
+    done = run("status", "--store", store)
+    assert (done.status, done.err) == (0, "")
+    assert "broker       none is configured" in done.text
+    assert "unaccounted  0" in done.text
+    found = json.loads(run("status", "--store", store, "--format", "json").out)
+    assert found["store"]["ledger"]["read"] == 6
+    assert found["store"]["dead_letters"] == {"bad_json": {"hour": 1, "day": 1}}
+    assert found["store"]["newest_event_age_s"] > 0
+
+
+def test_without_a_store_it_could_not_check(tmp_path):
+    done = run("status", "--store", tmp_path / "none")
+    assert done.status == 3
+    assert "not checked  store: there is no store at" in done.text
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("micros", "said"),
+    [(0, "0 s ago"), (119_000_000, "119 s ago"), (120_000_000, "2 min ago"), (3 * HOUR, "3 h ago"),
+     (48 * HOUR, "2 d ago"), (-2 * HOUR, "2 h ahead of our clock")],
+)  # fmt: skip
+def test_ages_are_words(micros, said):
+    assert age(micros) == said
