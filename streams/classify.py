@@ -7,17 +7,22 @@ Its stages, each batch through all of them, in this order::
 Up to 4 nothing leaves the process. What 5 to 7 do is idempotent, by identity or, on topics, by saying the same again.
 With 8 a message is dealt with: the ledger alone says where to go on. 9 tells Kafka, for those who watch lag.
 
-An outage at any stage moves no offset: the batch waits, its partitions paused, polls keep the membership, and all of it
-is tried again. What was revoked meanwhile is dropped, since its ledger rows were not written and its next owner reads it.
+Stages 5 to 8 of one batch run in a thread of their own while the next is read and judged: one at a time, in order.
+Before partitions come or go, what is under way is finished, inside a deadline.
+
+An outage at any stage moves no offset: the batch waits, the partitions are paused, polls keep the membership, and it is
+tried again. What was revoked meanwhile is dropped: its ledger rows were not written, so its next owner reads it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from sinks.errors import StoreUnavailable
 from sinks.rows import DeadLetterRow
 from streams.clock import Clock
+from streams.cycles import RareLooks
 from streams.ingest import Report, Writer
 from streams.kafka.errors import BrokerRejected, BrokerUnavailable, GenerationLost, OffsetOutOfRange, Rejection
 from streams.kafka.seam import Client, Consumer, Fetched, Outgoing, Pending, Producer, Subscription, TopicPartition
@@ -26,7 +31,7 @@ from streams.redrive import dlq_message, dlq_notice
 from streams.registry import RegistryUnavailable
 from streams.start import Start, StartUnknownError
 from streams.topics import Topics
-from streams.worker import Announcement, Task, Worker
+from streams.worker import Announcement, Outcome, Task, Worker
 
 Partitions = frozenset[TopicPartition]
 OUTAGES = (StoreUnavailable, BrokerUnavailable, RegistryUnavailable)
@@ -38,7 +43,8 @@ class Pace:
     """How much at a time, and how long to wait. Times in seconds.
 
     A batch is stored once it has ``batch_records`` messages or is ``linger_s`` old. After an outage the next try waits
-    ``retry_s``, then twice as long, up to ``retry_most_s``. Producing has ``flush_s`` to be confirmed.
+    ``retry_s``, then twice as long, up to ``retry_most_s``. Producing has ``flush_s`` to be confirmed. Before
+    partitions go to somebody else, the batch that is under way has ``revoke_s`` to be stored.
     """
 
     batch_records: int = 10_000
@@ -47,6 +53,7 @@ class Pace:
     retry_s: float = 0.1
     retry_most_s: float = 10.0
     flush_s: float = 30.0
+    revoke_s: float = 20.0
 
 
 class Observer(Protocol):
@@ -77,9 +84,20 @@ class Observer(Protocol):
         ...
 
 
-class _Retry(NamedTuple):
-    attempt: int
-    not_before: float
+@dataclass
+class _Batch:
+    """What one round read, what became of it, and its storing, once that has begun."""
+
+    fetched: list[Fetched]
+    outcomes: list[Outcome]
+    started: float
+    stored: "Future[Report]" = field(default_factory=Future)
+
+    def keep(self, ours: Container[TopicPartition]) -> None:
+        """Forget what is no longer ours."""
+        self.fetched = [part for part in self.fetched if part.partition in ours]
+        places = {(part.partition.topic, str(part.partition.partition)) for part in self.fetched}
+        self.outcomes = [outcome for outcome in self.outcomes if (outcome.source, outcome.partition) in places]
 
 
 @dataclass
@@ -87,7 +105,7 @@ class ClassifyWorker:
     """Reads, classifies and stores until it is told to stop.
 
     ``worker`` does stages 2 to 4, ``writer`` 5 to 8. ``resume`` gives, of a partition, the offset up to which the
-    ledger knows every message, None if it knows none.
+    ledger knows every message, None if it knows none. Writer and ``resume`` are never used at the same time.
     """
 
     client: Client
@@ -101,18 +119,32 @@ class ClassifyWorker:
     start: Start | None = None
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     """Where each partition that is ours stands: everything before is stored."""
+    _under_way: _Batch | None = None
+    _is_waiting: bool = False
 
     def run(self, stop: Callable[[], bool]) -> None:
         """Work until ``stop`` says so; what was read by then is still stored if nothing is out of reach.
 
         Raises StartUnknownError, BrokerRejected, InstanceFenced and what the store raises but for outages.
         """
-        consumer = self.client.consumer(self.subscription, self)
-        try:
-            while not stop():
-                self._take(consumer, self._poll(consumer), stop)
-        finally:
-            consumer.close()
+        with RareLooks() as cycles, ThreadPoolExecutor(1, "store") as self._thread:
+            consumer = self.client.consumer(self.subscription, self)
+            try:
+                while not stop():
+                    self._round(consumer, stop)
+                    cycles.look()
+            finally:
+                consumer.close()
+
+    def _round(self, consumer: Consumer, stop: Callable[[], bool]) -> None:
+        fetched, started = self._poll(consumer), self.clock.monotonic()
+        outcomes = self._judged(consumer, fetched, stop)
+        is_idle = self._under_way is None and not fetched
+        self._finish(consumer, stop)
+        if is_idle:
+            self.observer.idle()
+        elif fetched and outcomes is not None:
+            self._begin(_Batch(fetched, outcomes, started))
 
     # --- 1 poll
 
@@ -145,40 +177,73 @@ class ClassifyWorker:
         self.observer.expired(error.partition, requested, error.beginning)
         consumer.seek(error.partition, error.beginning)
 
-    # --- 2 to 9
+    # --- 2 decode, 3 redact, 4 classify
 
-    def _take(self, consumer: Consumer, fetched: list[Fetched], stop: Callable[[], bool]) -> None:
-        if not fetched:
-            self.observer.idle()
-            return
-        started, attempt = self.clock.monotonic(), 0
-        while fetched := [part for part in fetched if part.partition in self.positions]:
+    def _judged(self, consumer: Consumer, fetched: list[Fetched], stop: Callable[[], bool]) -> list[Outcome] | None:
+        """What becomes of messages; None if it was not known when ``stop`` said so."""
+        attempt = 0
+        while True:
             try:
-                self._store(consumer, fetched, started)
-            except OUTAGES as error:
+                return [self.worker.run(task) for task in self._tasks(fetched)]
+            except RegistryUnavailable as error:
                 attempt += 1
-                self.observer.waits(error, attempt)
+                self._wait(consumer, error, attempt, stop)
                 if stop():
-                    return
-                self._wait(consumer, attempt, stop)
-            else:
-                return
-
-    def _store(self, consumer: Consumer, fetched: list[Fetched], started: float) -> None:
-        report = Report()
-        outcomes = [self.worker.run(task) for task in self._tasks(fetched)]
-        self.writer.write_batch(outcomes, report)
-        positions = {part.partition: part.next_offset for part in fetched}
-        self._commit(consumer, positions)
-        self.observer.stored(report, positions, self.clock.monotonic() - started)
+                    return None
 
     def _tasks(self, fetched: list[Fetched]) -> list[Task]:
         now = self.clock.now_micros()
         return [
             Task(Messages.of(part), part.partition.topic, str(part.partition.partition), now)
             for part in fetched
-            if part.messages
+            if part.messages and part.partition in self.positions
         ]
+
+    # --- 5 insert, 6 dead-letter, 7 produce, 8 ledger; 9 commit
+
+    def _begin(self, batch: _Batch) -> None:
+        batch.keep(self.positions)
+        batch.stored = self._thread.submit(self._store, batch.outcomes)
+        self._under_way = batch
+
+    def _store(self, outcomes: list[Outcome]) -> Report:
+        report = Report()
+        if outcomes:
+            self.writer.write_batch(outcomes, report)
+        return report
+
+    def _finish(self, consumer: Consumer, stop: Callable[[], bool]) -> None:
+        """Wait until what is under way is stored, however long an outage lasts, and say so to Kafka."""
+        attempt = 0
+        while (batch := self._under_way) is not None:
+            try:
+                report = batch.stored.result()
+            except OUTAGES as error:
+                attempt += 1
+                self._wait(consumer, error, attempt, stop)
+                if stop():
+                    self._under_way = None
+                    return
+                self._begin(batch)
+            else:
+                self._end(consumer, batch, report)
+
+    def _finish_in_time(self, consumer: Consumer) -> None:
+        """The same before partitions go: one try, inside a deadline. What is not stored then, its next owner reads."""
+        batch = self._under_way
+        if batch is None or self._is_waiting:
+            return
+        try:
+            self._end(consumer, batch, batch.stored.result(self.pace.revoke_s))
+        except (*OUTAGES, TimeoutError) as error:
+            self._under_way = None
+            self.observer.waits(error, 1)
+
+    def _end(self, consumer: Consumer, batch: _Batch, report: Report) -> None:
+        self._under_way = None
+        stands = {part.partition: part.next_offset for part in batch.fetched}
+        self._commit(consumer, stands)
+        self.observer.stored(report, stands, self.clock.monotonic() - batch.started)
 
     def _commit(self, consumer: Consumer, positions: Mapping[TopicPartition, int]) -> None:
         """Tell Kafka where we stand. If it does not hear, the next commit says so too: nothing here relies on it."""
@@ -189,24 +254,36 @@ class ClassifyWorker:
         except (BrokerUnavailable, GenerationLost) as error:
             self.observer.waits(error, 0)
 
-    def _wait(self, consumer: Consumer, attempt: int, stop: Callable[[], bool]) -> None:
+    def _wait(self, consumer: Consumer, error: Exception, attempt: int, stop: Callable[[], bool]) -> None:
         """Let time pass with every partition paused, polling, since who does not poll loses its partitions."""
-        until = self.clock.monotonic() + min(self.pace.retry_s * 2 ** (attempt - 1), self.pace.retry_most_s)
-        while not stop() and (left := until - self.clock.monotonic()) > 0:
-            # Again each time: the assignment may change in any poll.
-            paused = consumer.assignment()
-            consumer.pause(paused)
-            try:
-                consumer.poll(min(left, self.pace.poll_s), 1)
-            except (OffsetOutOfRange, GenerationLost):
-                continue
-            finally:
-                consumer.resume(paused)
+        self.observer.waits(error, attempt)
+        until = self.clock.monotonic() + min(self.pace.retry_s * 2 ** min(attempt - 1, 30), self.pace.retry_most_s)
+        self._is_waiting = True
+        try:
+            while not stop() and (left := until - self.clock.monotonic()) > 0:
+                self._poll_paused(consumer, min(left, self.pace.poll_s))
+        finally:
+            self._is_waiting = False
+
+    def _poll_paused(self, consumer: Consumer, timeout_s: float) -> None:
+        paused = consumer.assignment()
+        consumer.pause(paused)
+        try:
+            # Partitions that come in this very poll are not paused yet; what it brings of them is read again.
+            for part in consumer.poll(timeout_s, 1):
+                consumer.seek(part.partition, part.start_offset)
+        except OffsetOutOfRange as error:
+            self._skip_expired(consumer, error)
+        except GenerationLost:
+            pass
+        finally:
+            consumer.resume(paused)
 
     # --- assignment, told during a poll
 
     def on_assigned(self, consumer: Consumer, partitions: Partitions) -> None:
         """Go on where the ledger ends."""
+        self._finish_in_time(consumer)
         starts = self._starts(consumer, partitions)
         for partition, offset in starts.items():
             consumer.seek(partition, offset)
@@ -214,9 +291,9 @@ class ClassifyWorker:
         if starts:
             self.observer.assigned(starts)
 
-    def on_revoked(self, consumer: Consumer, partitions: Partitions) -> None:  # noqa: ARG002 -- the listener's protocol
-        """Nothing is left to do: a batch is stored before the next poll, or waits for the end of an outage, and then
-        its next owner stores it."""
+    def on_revoked(self, consumer: Consumer, partitions: Partitions) -> None:
+        """Store and commit what is under way while the partitions are still ours."""
+        self._finish_in_time(consumer)
         self._release(partitions, lost=False)
 
     def on_lost(self, consumer: Consumer, partitions: Partitions) -> None:  # noqa: ARG002 -- the listener's protocol

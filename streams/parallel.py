@@ -1,6 +1,5 @@
 """Runs tasks in worker processes and hands their outcomes back in order, with bounded memory."""
 
-import gc
 import multiprocessing
 import os
 import signal
@@ -12,6 +11,8 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.synchronize import Event
 from typing import Any, Protocol, TypeVar
+
+from streams.cycles import RareLooks
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
@@ -55,19 +56,15 @@ class Pool:
 
         Until the last is taken, cycles in this process are looked for once a task and no more.
         """
-        was_enabled = gc.isenabled()
-        _rarely_look_for_cycles()
-        try:
-            yield from self._run(plan, tasks)
-        finally:
-            gc.unfreeze()
-            if was_enabled:
-                gc.enable()
+        with RareLooks() as cycles:
+            for outcome in self._run(plan, tasks):
+                if self.processes < 1:
+                    cycles.look()
+                yield outcome
 
     def _run(self, plan: Plan[Task, Outcome], tasks: Iterable[Task]) -> Iterator[Outcome]:
         if self.processes < 1:
-            work = plan.start()
-            yield from (_run_and_collect(work, task) for task in tasks)
+            yield from map(plan.start().run, tasks)
             return
         # Not forked: a copy of a process that runs the engine's threads would hang.
         context = multiprocessing.get_context("spawn")
@@ -81,19 +78,6 @@ class Pool:
                 # Tasks that wait in the pipe to a process can no longer be cancelled.
                 stopped.set()
                 executor.shutdown(cancel_futures=True)
-
-
-def _rarely_look_for_cycles() -> None:
-    """Leave looking for cycles to :func:`_run_and_collect`. Only errors make any, and to look for them again and again
-    among so many small objects costs a fifth of the time."""
-    gc.disable()
-    gc.freeze()
-
-
-def _run_and_collect(work: Work[Task, Outcome], task: Task) -> Outcome:
-    outcome = work.run(task)
-    gc.collect(0)
-    return outcome
 
 
 def _submit(executor: ProcessPoolExecutor, task: Any) -> "Future[Any]":
@@ -117,17 +101,18 @@ def _in_order(submit: Callable[[Task], Future[Outcome]], tasks: Iterable[Task], 
 
 
 _work: Work[Any, Any] | None = None
+_cycles: RareLooks | None = None
 _stopped: Event | None = None
-"""The work of this process, where it is a worker process, and whether anybody still wants it done. An initializer can
-leave them nowhere else."""
+"""The work of this process, where it is a worker process, how it looks for cycles, and whether anybody still wants it
+done. An initializer can leave them nowhere else."""
 
 
 def _start(plan: Plan[Any, Any], stopped: Event) -> None:
-    global _work, _stopped  # noqa: PLW0603 -- see there
+    global _work, _cycles, _stopped  # noqa: PLW0603 -- see there
     _stopped = stopped
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _work = plan.start()
-    _rarely_look_for_cycles()
+    _cycles = RareLooks().__enter__()
 
 
 def _end_with_parent() -> None:
@@ -139,8 +124,10 @@ def _end_with_parent() -> None:
 
 
 def _run(task: Any) -> Any:
-    if _work is None or _stopped is None:
+    if _work is None or _cycles is None or _stopped is None:
         raise RuntimeError("the worker process was not started by its pool")
     if _stopped.is_set():
         return None
-    return _run_and_collect(_work, task)
+    outcome = _work.run(task)
+    _cycles.look()
+    return outcome
