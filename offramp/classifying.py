@@ -61,11 +61,14 @@ def has_reached(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPart
 
 def _subscription(session: Session, planned: Topics) -> Subscription:
     settings = session.settings
+    session_s = settings.worker.session_timeout_s
     return Subscription(
         group=settings.kafka.classify_group,
         topics=tuple(topic.name for topic in planned.inputs),
         instance_id=settings.worker.instance_id,
-        session_timeout_s=settings.worker.session_timeout_s,
+        session_timeout_s=session_s,
+        # Two may be lost; and a short session would be refused with the usual interval.
+        heartbeat_interval_s=min(Subscription.heartbeat_interval_s, session_s / 3),
         max_poll_interval_s=settings.worker.max_poll_interval_s,
     )
 
