@@ -241,3 +241,8 @@ def test_the_table_that_was_activated_last_decides_then_the_newest():
     assert len(knowledge.open_items().reviews) == 1
     knowledge.activate({("b", "1"): 2, ("a", "1"): 1})
     assert knowledge.open_items().reviews == ()
+
+
+def test_a_queue_cannot_give_up_what_is_decided():
+    (item,) = open_reviews(_asks(duties=(Duty(*OWES),)), step("decided", after(1)), step("expired", after(2)))
+    assert (item.state, item.expired) == ("decided", False)
