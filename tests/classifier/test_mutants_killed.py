@@ -470,3 +470,10 @@ ROWS = (
 
 def test_each_row_has_its_place_its_exit_and_its_queue():
     assert tuple((row.row.id, row.kind, row.row.queue) for row in load(default_text()).rows) == ROWS
+
+
+def test_a_queue_may_have_an_owner_of_one_letter_and_one_decision():
+    text = default_text().replace('owner = "approvers"', 'owner = "A"', 1)
+    text = text.replace('allowed_decisions = ["approve", "reject", "escalate"]', 'allowed_decisions = ["approve"]', 1)
+    queue = load(text).file.queues["approvals"]
+    assert (queue.owner, queue.allowed_decisions) == ("A", ["approve"])
