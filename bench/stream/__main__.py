@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -23,6 +23,9 @@ YARDSTICK = "offramp_kafka_python"
 TOPIC = "terminal-events"
 LATENCY_S = 20
 """How long events are sent at half load."""
+
+_SCALING = ("one worker, CPU µs/event", "two", "ratio")
+_LATENCY = ("events/s sent", "p50 s", "p99 s", "worst s")
 
 Results = dict[str, list[Result]]
 
@@ -51,7 +54,7 @@ def cpu_of_workers(contestant: Contestant, course: Course, events: int, workers:
     with feeding(course, topic, share * workers, workers) as feed:
         running = [Runner(contestant, course, topic, group, share) for _ in range(workers)]
         try:
-            wait_for_members(course, group, workers)
+            wait_for_members(course, group, topic, workers)
             feed.go()
             return sum(runner.result().cpu_s for runner in running) / (share * workers) * 1e6
         finally:
@@ -67,7 +70,7 @@ def latency(contestant: Contestant, course: Course, rate: float) -> list[float]:
     with feeding(course, topic, events, 1, rate) as feed:
         runner = Runner(contestant, course, topic, group, events)
         try:
-            wait_for_members(course, group, 1)
+            wait_for_members(course, group, topic, 1)
             feed.go()
             (appended,) = feed.appended()
             return latencies(appended, runner.result().marks)
@@ -75,22 +78,31 @@ def latency(contestant: Contestant, course: Course, rate: float) -> list[float]:
             runner.stop()
 
 
-def print_scaling(roster: Sequence[Contestant], course: Course, events: int) -> None:
-    """Processor time per event of two workers, to that of one."""
-    print("\n| contestant | one worker, CPU µs/event | two | ratio |\n| --- | ---: | ---: | ---: |")
-    for contestant in roster:
-        one, two = (cpu_of_workers(contestant, course, events, workers) for workers in (1, 2))
-        print(f"| {contestant.title} | {one:.0f} | {two:.0f} | {two / one:.2f} |", flush=True)
+def scaling_row(contestant: Contestant, course: Course, events: int) -> str:
+    """Processor time per event of one worker and of two, and their ratio. Raises RunFailedError."""
+    one, two = (cpu_of_workers(contestant, course, events, workers) for workers in (1, 2))
+    return f"{one:.0f} | {two:.0f} | {two / one:.2f}"
 
 
-def print_latency(roster: Sequence[Contestant], course: Course, results: Results) -> None:
-    """Percentiles at half of each contestant's median rate."""
-    print("\n| contestant | events/s sent | p50 s | p99 s | worst s |\n| --- | ---: | ---: | ---: | ---: |")
+def latency_row(contestant: Contestant, course: Course, results: Sequence[Result]) -> str:
+    """Percentiles at half of the contestant's median rate. Raises RunFailedError."""
+    rate = summarise(results).rate / 2
+    found = latency(contestant, course, rate)
+    return f"{rate:,.0f} | {percentile(found, 0.5):.2f} | {percentile(found, 0.99):.2f} | {max(found):.2f}"
+
+
+def print_rows(heads: Sequence[str], roster: Sequence[Contestant], row: Callable[[Contestant], str]) -> bool:
+    """A table of one row a contestant; whether all could be measured. Who could not is named with the reason."""
+    print("\n|", " | ".join(("contestant", *heads)), "|\n| --- |", " | ".join("---:" for _ in heads), "|")
+    failed = False
     for contestant in roster:
-        rate = summarise(results[contestant.name]).rate / 2
-        found = latency(contestant, course, rate)
-        p50, p99 = percentile(found, 0.5), percentile(found, 0.99)
-        print(f"| {contestant.title} | {rate:,.0f} | {p50:.2f} | {p99:.2f} | {max(found):.2f} |", flush=True)
+        try:
+            print(f"| {contestant.title} | {row(contestant)} |", flush=True)
+        except RunFailedError as error:
+            failed = True
+            say(str(error))
+            print(f"| {contestant.title} | failed{' |' * len(heads)}", flush=True)
+    return not failed
 
 
 @contextmanager
@@ -127,6 +139,7 @@ def main() -> None:
     asked = options()
     roster = chosen(asked.only)
     classifying = [contestant for contestant in roster if contestant.classifies]
+    good = True
     with course_at(asked.servers) as course:
         topic = f"{uuid.uuid4()}.{TOPIC}"
         say(f"making {asked.events:,} events")
@@ -137,9 +150,10 @@ def main() -> None:
         print(f"\n{asked.events:,} events, median of {asked.rounds}, {os.cpu_count()} cores\n")
         print(table(roster, results, YARDSTICK), flush=True)
         if "scaling" not in asked.skip:
-            print_scaling(classifying, course, asked.events)
+            good &= print_rows(_SCALING, classifying, lambda one: scaling_row(one, course, asked.events))
         if "latency" not in asked.skip:
-            print_latency(classifying, course, results)
+            good &= print_rows(_LATENCY, classifying, lambda one: latency_row(one, course, results[one.name]))
+    sys.exit(0 if good else 1)
 
 
 if __name__ == "__main__":

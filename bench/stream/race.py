@@ -154,10 +154,12 @@ def feeding(course: Course, topic: str, events: int, partitions: int, rate: floa
             process.communicate()
 
 
-def wait_for_members(course: Course, group: str, members: int) -> None:
-    """Wait until so many members of a group have partitions. Raises CalledProcessError if that takes a minute."""
-    command = [str(python_of("clients")), str(SCRIPTS / "members.py"), course.servers, group, str(members)]
-    subprocess.run(command, check=True)
+def wait_for_members(course: Course, group: str, topic: str, members: int) -> None:
+    """Wait until so many members of a group have a partition of a topic. Raises RunFailedError if they get none."""
+    command = [str(python_of("clients")), str(SCRIPTS / "members.py"), course.servers, group, topic, str(members)]
+    waited = subprocess.run(command, check=False, stderr=subprocess.PIPE)
+    if waited.returncode:
+        raise RunFailedError(f"group {group}: {_tail(waited.stderr)}")
 
 
 def _environment() -> dict[str, str]:
