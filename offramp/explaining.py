@@ -56,6 +56,8 @@ def from_store(session: Session, event_id: str, tenant: str | None) -> Explained
         if found is None:
             raise _unknown(event_id, tenant, "the store", _near_in(store, event_id), _LISTS_THEM)
         stored = store.classification(found.event_id, found.tenant)
+    if found.is_erased:
+        raise CheckFailedError(f"the evidence of {event_id} was erased on request; `offramp query` still has its exit")
     event = json.loads(found.text)
     return Explained(event, explain(event, _classifier(session)), stored)
 

@@ -73,6 +73,7 @@ class Rebuilding:
             "dry_run": self.dry_run,
             "read": report.read,
             "already": report.already,
+            "erased": report.erased,
             "moved": [
                 {"from": _exit_as_json(before), "to": _exit_as_json(after), "events": count}
                 for (before, after), count in report.moved.most_common()
@@ -93,6 +94,8 @@ class Rebuilding:
         console.table(title, [("from", "left"), ("to", "left"), ("events", "right")], rows)
         if report.already:
             console.say(f"decided by this table before, so not decided again: {report.already:,}")
+        if report.erased:
+            console.say(f"erased on request, so each keeps the exit that it has: {report.erased:,}")
         console.say(self._end())
 
     def say_failures(self) -> None:

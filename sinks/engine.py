@@ -89,6 +89,9 @@ class Engine(ABC):
     """Where a store's tables are. Every method raises StoreRejected for a bad statement or row, StoreUnavailable for an
     outage, StoreForbidden for missing rights, StoreDamaged for what can no longer be read."""
 
+    is_embedded = False
+    """Whether it ends with this process."""
+
     @abstractmethod
     def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Run a statement that returns nothing."""
@@ -117,6 +120,8 @@ class Engine(ABC):
 
 class EmbeddedEngine(Engine):
     """The engine in this process."""
+
+    is_embedded = True
 
     def __init__(self, connect: Callable[[Mapping[str, Any]], Client], purge_after_bytes: int | None) -> None:
         """``purge_after_bytes``: how much may be inserted before memory is given back; None leaves it to the engine."""

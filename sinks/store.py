@@ -22,9 +22,14 @@ from sinks.migrations import EMBEDDED, Layout, Migration, load_migrations
 from sinks.readonly import checked_select
 from sinks.rows import COMPANION_TABLES, SCHEMAS, Position, count_rows, encode_keys, read_columns, read_rows, slice_rows
 
+ERASED = b'{"type":"erased"}'
+"""What stands in place of an event's text that was erased on request; no record of the contract."""
+
 Key = tuple[str, str]
 """Identity of a record: tenant, and event id or record id."""
 
+_PATIENCE, _PAUSE_S = 40, 0.25
+"""How often, and after how many seconds, it is looked again whether replaced files are gone."""
 _HASH_SPACE = 2**64
 _MIGRATIONS_TABLE = """
     CREATE TABLE IF NOT EXISTS schema_migrations $on_cluster
@@ -127,6 +132,11 @@ class StoredEvent(NamedTuple):
     position: Position
     ingested_at: int
 
+    @property
+    def is_erased(self) -> bool:
+        """Whether its evidence was erased on request, so that nothing can be read from it any more."""
+        return self.text == ERASED
+
 
 @dataclass(frozen=True)
 class LedgerTotals:
@@ -223,6 +233,46 @@ class Store:
             half = length // 2
             yield from self._isolate(table, stream, start, half)
             yield from self._isolate(table, stream, start + half, length - half)
+
+    # Changing what is stored
+
+    def execute(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
+        """Run this package's own statement that returns nothing. ``sql`` is constant; data are parameters."""
+        self._engine.command(sql, parameters)
+
+    def alter(self, table: str, change: str) -> None:
+        """Change a table, or the rows of it, by what follows ALTER TABLE; done on every copy when this returns.
+
+        Raises StoreForbidden if the user may not.
+        """
+        # A subquery gives the same on every replica, since what it reads is changed by nobody meanwhile.
+        waiting = "SETTINGS mutations_sync = 2, alter_sync = 2, allow_nondeterministic_mutations = 1"
+        self._engine.command(f"{self._layout.altered(table)} {change} {waiting}")
+
+    def drop_replaced_files(self, tables: Sequence[str], wait: Callable[[float], None]) -> bool:
+        """Delete the files of ``tables`` that a change of rows has replaced; whether all of them are gone.
+
+        ``wait`` takes seconds. A server does that by itself, within minutes, and is not asked to.
+        """
+        if not self._engine.is_embedded:
+            return False
+        return all(self._drop_replaced_files(table, wait) for table in tables)
+
+    def _drop_replaced_files(self, table: str, wait: Callable[[float], None]) -> bool:
+        # An engine that runs for a moment only never comes to it. Dropping a partition that is not there does, for what
+        # was replaced in an earlier second.
+        begin, left = self._layout.altered(table), "SELECT count() AS n FROM system.parts WHERE NOT active AND "
+        in_table = "database = currentDatabase() AND table = {table:String}"
+        self._engine.command(f"{begin} MODIFY SETTING old_parts_lifetime = 0")
+        try:
+            for _ in range(_PATIENCE):
+                self._engine.command(f"{begin} DROP PARTITION ID 'none'")
+                if not self._rows(left + in_table, {"table": table})[0]["n"]:
+                    return True
+                wait(_PAUSE_S)
+        finally:
+            self._engine.command(f"{begin} RESET SETTING old_parts_lifetime")
+        return False
 
     # Identity
 

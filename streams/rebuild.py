@@ -111,17 +111,19 @@ class Report:
     """What a rebuild did, counted in events.
 
     ``moves`` counts all of them by the exit that was current, None where there was none, and the new one; ``already``
-    those among them that the table had decided before, as in a run that was ended.
+    those among them that the table had decided before, as in a run that was ended. The evidence of ``erased`` ones went on
+    request; each keeps the exit that it has.
     """
 
     moves: Counter[tuple[Exit | None, Exit]] = field(default_factory=Counter)
     already: int = 0
     failures: list[Undecodable] = field(default_factory=list)
+    erased: int = 0
 
     @property
     def read(self) -> int:
         """Events that were looked at."""
-        return self.moves.total() + len(self.failures)
+        return self.moves.total() + len(self.failures) + self.erased
 
     @property
     def moved(self) -> Counter[tuple[Exit | None, Exit]]:
@@ -168,7 +170,9 @@ class Rebuild:
         self, pages: Iterable[list[StoredEvent]], waiting: "deque[dict[Key, Exit | None]]", report: Report
     ) -> Iterator[Task]:
         """What is left to do of each page. Leaves the current exits of its events in ``waiting``, page by page."""
-        for page in pages:
+        for whole in pages:
+            page = [event for event in whole if not event.is_erased]
+            report.erased += len(whole) - len(page)
             keys = [(event.tenant, event.event_id) for event in page]
             known = self.store.standings(keys, self.table.digest, CLASSIFIER_VERSION)
             none = Standing(None, None)

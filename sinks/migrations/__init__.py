@@ -21,7 +21,7 @@ _ALTERED = re.compile(r"ALTER TABLE (\w+)")
 _IDENTITY = re.compile(r"identity UInt64 MATERIALIZED (cityHash64\([^)]*\))")
 _SORTED_BY = re.compile(r"^ORDER BY \(?([^)\n]+)\)?$", re.MULTILINE)
 _TABLE_COMMENT = re.compile(r"^COMMENT ('.*')\Z", re.MULTILINE | re.DOTALL)
-EVERYWHERE = frozenset({"schema_migrations", "active_tables", "obligation_queues"})
+EVERYWHERE = frozenset({"schema_migrations", "active_tables", "obligation_queues", "erasures"})
 """Small tables that every shard joins with, or that say how all of it was made: one whole copy on each server, kept for
 ever."""
 _MADE = re.compile(r"^CREATE (?:TABLE|VIEW) IF NOT EXISTS (\w+)", re.MULTILINE)
@@ -59,6 +59,11 @@ class Layout:
         created = _CREATED.match(_COMMENTS.sub("", filled))
         table = self._with_token_window(filled) if created else filled
         return self._on_shards(table) if self.sharded and not _is_everywhere(statement) else [table]
+
+    def altered(self, table: str) -> str:
+        """The beginning of a statement that changes what a table holds, wherever its rows are."""
+        name = f"{table}_shard" if self.sharded and table not in EVERYWHERE else table
+        return f"ALTER TABLE {name} {self._placeholders()['on_cluster']}".rstrip()
 
     def _engine(self, version: str, *, everywhere: bool) -> str:
         if not self.replicated:
