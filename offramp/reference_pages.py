@@ -14,6 +14,8 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 import typer
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
@@ -27,6 +29,13 @@ from schemas.contract import INCOMING, PUBLISHED
 from schemas.json_schema import json_schema
 from sinks.store import open_store
 from sources.registry import adapters
+from streams.clock import FixedClock
+from streams.health import Health
+from streams.kafka.seam import TopicPartition
+from streams.lifecycle.knowledge import OpenItems
+from streams.lifecycle.lifecycle import Counts
+from streams.lifecycle.pages import Status, metrics_text
+from streams.metrics import Build, Metrics
 from streams.topics import DAY_MS, Topic, Topics
 
 _NOTE = "<!-- Written by `make docs` from the code; change the code. -->"
@@ -412,12 +421,66 @@ rules out gets the safe exit instead, with reason `{TABLE_VIOLATES_INVARIANT}`. 
 [write a decision table](../how-to/write-a-decision-table.md)."""
 
 
+# --- metrics
+
+
+def _metrics() -> str:
+    clock = FixedClock()
+    health = Health(clock, 0, 0)
+    health.assigned({TopicPartition("", 0): 0})
+    health.ends({TopicPartition("", 0): 0})
+    worker = Metrics(health, clock, Build("", "", ""), ("",)).registry.collect()
+    status = Status(complete=True, leader=True, synced_at=0, counts=Counts(), sizes={"": 0})
+    lifecycle = text_string_to_metric_families(metrics_text(OpenItems((), (), ()), status, (), 0, 0))
+    shown = _table(("page", "the classify worker, port 9117", "the lifecycle app, port 9118"), _SHOWN)
+    return _page("Metrics and pages", _METRIC_NOTES, shown, _PROBES, "## The classify worker", _families(worker),
+                 "## The lifecycle app", _families(lifecycle), _METRIC_LABELS)  # fmt: skip
+
+
+def _families(families: Iterable[Metric]) -> str:
+    ours = [each for each in families if each.name.startswith("offramp_")]
+    return _table(("metric", "kind", "labels", "meaning"), [_family(each) for each in ours])
+
+
+def _family(family: Metric) -> tuple[str, ...]:
+    name = f"{family.name}_total" if family.type == "counter" else family.name
+    labels = dict.fromkeys(label for sample in family.samples for label in sample.labels if label != "le")
+    return _code(name), family.type, ", ".join(map(_code, labels)), family.documentation
+
+
+_METRIC_NOTES = """\
+Both long-running processes show pages over HTTP, on loopback unless configured otherwise."""
+
+_SHOWN = (
+    ("`/livez`", "200 while the loop turns, and each partition with messages makes progress or an outage is waited out",
+     "200 while the loop turns"),
+    ("`/readyz`", "200 while it polls, broker and store answered lately, and no outage is waited out",
+     "200 once it has read the store and joined its group"),
+    ("`/metrics`", "Prometheus text", "Prometheus text"),
+    ("`/open-items`", "", "open partials and reviews as JSON"),
+)  # fmt: skip
+
+_PROBES = """\
+A probe that fails has status 503, and says why as JSON. Restart on `/livez` alone: a worker that waits out an outage is
+live and not ready, and a restart would not help it."""
+
+_METRIC_LABELS = """\
+## Labels
+
+Labels are closed sets: dispositions and error codes of the contract, topics of the plan, queues of the decision table.
+No label has a run, a tenant or a text of a message. Counters of closed sets are exported from the start as zero. What
+is not known yet, such as the newest event before there is one, is `NaN`, on which no alert fires. `offramp_unaccounted`
+is known to workers with `worker.audit_every_s`; else `offramp audit` and `offramp status` say it. A partition is
+exported by whoever owns it, so `sum(offramp_lag_messages)` counts none twice."""
+
+
 PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
     {
         "cli.md": _cli,
         "configuration.md": _configuration,
         "decision-table.md": _decision_table,
         "exit-statuses.md": _exit_statuses,
+        "metrics.md": _metrics,
         "schemas.md": _schemas,
         "sources.md": _sources,
         "tables.md": _tables,
