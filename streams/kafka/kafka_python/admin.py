@@ -138,7 +138,7 @@ def _group(name: str, described: dict[str, Any]) -> Group:
 
 
 def _member(described: dict[str, Any]) -> Member:
-    subscribed, assigned = described["member_metadata"], described["member_assignment"]
+    subscribed, assigned = _told(described["member_metadata"]), _told(described["member_assignment"])
     return Member(
         described["member_id"],
         described["client_id"],
@@ -151,3 +151,8 @@ def _member(described: dict[str, Any]) -> Member:
             for partition in topic["partitions"]
         ),
     )
+
+
+def _told(content: Any) -> Any:
+    """What a member said. Nothing in a group that forms at the moment, of which the library leaves the bytes as text."""
+    return content if isinstance(content, dict) else None
