@@ -154,5 +154,5 @@ def _member(described: dict[str, Any]) -> Member:
 
 
 def _told(content: Any) -> Any:
-    """What a member said. Nothing in a group that forms at the moment, of which the library leaves the bytes as text."""
+    """What a member said: nothing in a group that forms at the moment, of which the library leaves the bytes alone."""
     return content if isinstance(content, dict) else None
