@@ -17,7 +17,7 @@ from sinks.double import start_double
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "run-the-pipeline.md").read_text("utf-8")
 NATIVELY = PAGE[PAGE.index("## Natively") : PAGE.index("## Watch it")]
-WAIT_S = 60.0
+WAIT_S = 180.0
 
 
 def blocks(kind):
