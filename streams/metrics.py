@@ -25,12 +25,10 @@ from streams.health import Health
 from streams.ingest import Report
 from streams.kafka.errors import BrokerRejected, BrokerUnavailable
 from streams.kafka.seam import Outgoing, TopicPartition
-from streams.pages import Page
+from streams.pages import METRICS_TYPE, Page
 from streams.registry import RegistryUnavailable
 from streams.worker import TERMINAL_EVENT
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""Source: Prometheus exposition formats, text format."""
 NO_RECORD = "none"
 """Record type of a message that is no record."""
 OUTAGES = {"store": StoreUnavailable, "broker": BrokerUnavailable, "registry": RegistryUnavailable}
@@ -126,7 +124,7 @@ class Metrics:
 
     def page(self) -> Page:
         """Everything as Prometheus text."""
-        return Page(200, CONTENT_TYPE, generate_latest(self.registry))
+        return Page(200, METRICS_TYPE, generate_latest(self.registry))
 
     def audited(self, unaccounted: int) -> None:
         """An audit ended."""

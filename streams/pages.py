@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 CLIENT_TIMEOUT_S = 5.0
 """Seconds that a client may take for a request."""
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""Content type of metrics. Source: Prometheus exposition formats, text format."""
 _log = logging.getLogger("offramp.pages")
 
 

@@ -21,7 +21,8 @@ from faust.types import TP
 from streams.kafka.seam import Connection
 from streams.lifecycle.knowledge import OpenItems
 from streams.lifecycle.lifecycle import Lifecycle
-from streams.lifecycle.pages import METRICS_TYPE, Status, items_page, metrics_text
+from streams.lifecycle.pages import Status, items_page, metrics_text
+from streams.pages import METRICS_TYPE
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,6 @@ from streams.lifecycle.lifecycle import Counts
 MICROS = 1_000_000
 OTHER = "other"
 """Label of all queues that the decision table does not have."""
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""Content type of :func:`metrics_text`. Source: Prometheus exposition formats, text format."""
 
 
 @dataclass(frozen=True)
