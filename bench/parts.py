@@ -30,7 +30,7 @@ from sinks.rows import (
     Position,
     encode_classifications,
     encode_events,
-    flat_fields,
+    flat_values,
 )
 from sinks.store import open_store
 from streams.files import SOURCE_KIND, Chunk, chunks, decode_chunk, open_source
@@ -99,7 +99,7 @@ def stages(chunk: Chunk, classify: Classifier, redactor: Redactor, rounds: Round
         decided: list[Decided] = rounds.timed("classify", lambda of: [classify.classify(one) for one in of], records)
         texts = rounds.timed("encode as text", lambda of: [encode_json(one) for one in of], records)
         for record, one, text in zip(records, decided, texts, strict=True):
-            verdict, flat = one.classification, flat_fields(record)
+            verdict, flat = one.classification, flat_values(record)
             digests = (verdict["content_digest"], verdict["evidence_digest"])
             events.append(EventRow(flat, text, *digests, Position(SOURCE_KIND, "p", 0), 0))
             verdicts.append(ClassificationRow(verdict, flat, one.fact_bits, one.packet_completeness, 0))

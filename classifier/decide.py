@@ -1,7 +1,7 @@
 """The decision: one event and one table in, one classification out. Pure: no clock, no I/O, no state that matters."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from classifier import envelope, gaps, packet
 from classifier.fact import Event
@@ -28,15 +28,18 @@ REASON_OF_FAILURE = {
 }
 
 
-class Decided(NamedTuple):
+class Decided:
     """A classification in the contract's shape, and what is stored beside it.
 
     ``fact_bits`` are its facts as a bit set; ``packet_completeness`` is the review packet's score, None without one.
     """
 
-    classification: dict[str, Any]
-    fact_bits: int
-    packet_completeness: float | None
+    __slots__ = ("classification", "fact_bits", "packet_completeness")
+
+    def __init__(self, classification: dict[str, Any], fact_bits: int, packet_completeness: float | None) -> None:
+        self.classification = classification
+        self.fact_bits = fact_bits
+        self.packet_completeness = packet_completeness
 
 
 class Classifier:

@@ -43,6 +43,12 @@ class Failure(NamedTuple):
     operation_id: str | None
 
 
+_STOPS = frozenset({"error", "truncated", "refused"})
+# Most runs have none of either; nobody adds to what is shared.
+_NO_FAILURES: list[Failure] = []
+_NO_CALLS: list[Event] = []
+
+
 class Paths:
     """What failed: on required paths at their last attempt, and anywhere at any attempt."""
 
@@ -50,17 +56,20 @@ class Paths:
 
     def __init__(self, event: Event) -> None:
         self.bits = 0
-        self.required: list[Failure] = []
-        self.any_attempt: list[Failure] = []
-        self.optional_failures: list[Event] = []
+        self.required = self.any_attempt = _NO_FAILURES
+        self.optional_failures = _NO_CALLS
         for call in event["tool_calls"]:
             if call["outcome"] != "ok":
                 self._judge_calls(event["tool_calls"])
                 break
-        self.run_failures = self._failures_of_the_run(event)
+        model, budget = event["model"], event["budget"]
+        stop = model["stop_class"] if model else None
+        exhausted = budget["exhausted"] if budget else None
+        self.run_failures = self._failures_of_the_run(stop, exhausted) if exhausted or stop in _STOPS else _NO_FAILURES
 
     def _judge_calls(self, calls: list[Event]) -> None:
         self.any_attempt = [_failure(call) for call in calls if call["outcome"] != "ok"]
+        self.required, self.optional_failures = [], []
         for path in group(calls):
             failed = [call for call in last_attempts(path) if call["outcome"] != "ok"]
             if all(call["required"] is False for call in path):
@@ -80,11 +89,9 @@ class Paths:
             elif failure.trigger in _DEPENDENCY:
                 self.bits |= DEPENDENCY_FAILED.bit
 
-    def _failures_of_the_run(self, event: Event) -> list[Failure]:
+    def _failures_of_the_run(self, stop: str | None, exhausted: list[str] | None) -> list[Failure]:
         """Failures that belong to no call: of the model call, of its output, its refusal, a spent budget."""
         found = []
-        model, budget = event["model"], event["budget"]
-        stop = model["stop_class"] if model else None
         if stop == "error":
             found.append(Failure("error", None))
             self.bits |= REQUIRED_PATH_FAILED.bit | DEPENDENCY_FAILED.bit
@@ -94,9 +101,9 @@ class Paths:
         elif stop == "refused":
             found.append(Failure("model_declined", None))
             self.bits |= MODEL_DECLINED.bit
-        if budget and budget["exhausted"]:
+        if exhausted:
             # A budget that we do not know is spent all the same, but nothing may be served in answer to it.
-            known = any(name != "unknown" for name in budget["exhausted"])
+            known = any(name != "unknown" for name in exhausted)
             found.append(Failure("budget_exhausted" if known else None, None))
             self.bits |= BUDGET_EXHAUSTED.bit
         return found

@@ -5,9 +5,10 @@ stream, whose schema is :data:`SCHEMAS` of that table; the store inserts it as i
 travel as ``timestamp[us, UTC]``, so that no host time zone can shift them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import accumulate, chain
+from operator import itemgetter
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -56,10 +57,10 @@ class Position(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """A terminal event to store: its :func:`flat_fields`, its canonical JSON text, both digests, its position, and
+    """A terminal event to store: its :func:`flat_values`, its canonical JSON text, both digests, its position, and
     when."""
 
-    event: Mapping[str, Any]
+    flat: tuple[Any, ...]
     text: bytes
     content_digest: str
     evidence_digest: str
@@ -68,14 +69,14 @@ class EventRow(NamedTuple):
 
 
 class ClassificationRow(NamedTuple):
-    """A classification to store: the contract's dict, the event's flat fields, and what the contract leaves out.
+    """A classification to store: the contract's dict, the event's flat values, and what the contract leaves out.
 
     ``packet_completeness`` is None where no review packet was opened; ``unproven`` says that the table's invariants
     were not proved when it decided.
     """
 
     classification: Mapping[str, Any]
-    event: Mapping[str, Any]
+    flat: tuple[Any, ...]
     fact_bits: int
     packet_completeness: float | None
     classified_at: int
@@ -254,20 +255,20 @@ SCHEMAS: dict[str, pa.Schema] = {
 """Arrow schema of each table's stream; the names are the table's columns."""
 
 
-_FLAT = ("tenant", "event_id", *_RUN, "occurred_at", "trace_id", "version")
+FLAT = ("tenant", "event_id", *_RUN, "occurred_at", "trace_id", "version")
+"""Fields of a terminal event that are columns of their own."""
 
 
-def flat_fields(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a terminal event that are columns of their own: all that its rows need, besides its text."""
-    return {name: event[name] for name in _FLAT}
+flat_values: Callable[[Mapping[str, Any]], tuple[Any, ...]] = itemgetter(*FLAT)
+"""The values of a terminal event that are columns of their own, in the order of :data:`FLAT`: all that its rows need,
+besides its text."""
 
 
 def encode_events(items: Sequence[EventRow]) -> bytes:
     """Rows of ``terminal_events``."""
-    events = [item.event for item in items]
     positions = [item.position for item in items]
     return _stream("terminal_events", {
-        **_columns(events, *_FLAT),
+        **_flat_columns(items),
         "event": [item.text for item in items],
         "content_digest": [item.content_digest for item in items],
         "evidence_digest": [item.evidence_digest for item in items],
@@ -284,7 +285,7 @@ def encode_classifications(items: Sequence[ClassificationRow]) -> bytes:
     plain = _columns(verdicts, "kind", "reason_code", "rule_id", "verified", "classifier_version", "evidence_digest",
                      "content_digest")  # fmt: skip
     return _stream("exit_classifications", {
-        **_columns([item.event for item in items], "tenant", "event_id", *_RUN, "occurred_at"),
+        **_flat_columns(items),
         **plain,
         **{name: _codes([verdict[name] for verdict in verdicts])
            for name in ("prohibited", "evidence_gaps", "findings", "facts")},
@@ -439,6 +440,12 @@ def _array(values: Any, kind: pa.DataType) -> "pa.Array[Any]":
 
 def _columns(records: Sequence[Mapping[str, Any]], *names: str) -> dict[str, list[Any]]:
     return {name: [record[name] for record in records] for name in names}
+
+
+def _flat_columns(items: Sequence[EventRow] | Sequence[ClassificationRow]) -> dict[str, Sequence[Any]]:
+    """A column of each flat field; a table takes those that it has."""
+    columns = zip(*(item.flat for item in items), strict=True) if items else [()] * len(FLAT)
+    return dict(zip(FLAT, columns, strict=True))
 
 
 def _position_columns(positions: Sequence[Position]) -> dict[str, Sequence[Any]]:

@@ -13,7 +13,7 @@ from classifier.decide import CLASSIFIER_VERSION, Classifier
 from classifier.table import Table, load
 from schemas.errors import MessageError
 from schemas.json_form import parse_json
-from sinks.rows import ClassificationRow, encode_classifications, flat_fields, join_rows
+from sinks.rows import ClassificationRow, encode_classifications, flat_values, join_rows
 from sinks.store import Key, Standing, StoredEvent
 from streams.ingest import BATCH_RECORDS
 
@@ -86,13 +86,7 @@ class Reclassifier:
                 rows.append(self._row(stored, task.now))
             except MessageError as error:
                 failures.append(Undecodable(stored.tenant, stored.event_id, str(error)))
-        exits = {
-            (row.event["tenant"], row.event["event_id"]): (
-                row.classification["kind"],
-                row.classification["reason_code"],
-            )
-            for row in rows
-        }
+        exits = {_key(row): (row.classification["kind"], row.classification["reason_code"]) for row in rows}
         return Outcome(encode_classifications(rows) if rows else b"", exits, failures)
 
     def _row(self, stored: StoredEvent, now: int) -> ClassificationRow:
@@ -102,8 +96,13 @@ class Reclassifier:
         decided = self._classifier.classify(event)
         score = decided.packet_completeness
         return ClassificationRow(
-            decided.classification, flat_fields(event), decided.fact_bits, score, now, self._unproven
+            decided.classification, flat_values(event), decided.fact_bits, score, now, self._unproven
         )
+
+
+def _key(row: ClassificationRow) -> Key:
+    tenant, event_id, *_ = row.flat
+    return tenant, event_id
 
 
 @dataclass

@@ -30,7 +30,7 @@ from sinks.rows import (
     encode_companions,
     encode_events,
     encode_ledger,
-    flat_fields,
+    flat_values,
 )
 from streams.batch import Batch, Decoded
 from streams.cut import Limits
@@ -145,6 +145,7 @@ class _Run:
         self._events: list[EventRow] = []
         self._verdicts: list[ClassificationRow] = []
         self._companions: dict[str, list[CompanionRow]] = {}
+        self._exits: list[tuple[str, str]] = []
         self._lines: list[bytes] = []
         for part in task.batch.parts():
             text = part.plain_text()
@@ -154,6 +155,7 @@ class _Run:
         if self._setup.rows:
             self.outcome.rows = _encoded(self._events, self._verdicts, self._companions)
             self.outcome.ledger = encode_ledger(self._ledger)
+        self.outcome.tally.update(self._exits)
         self.outcome.lines = b"".join(self._lines)
 
     def _take(self, decoded: Decoded, *, suspicious: bool) -> None:
@@ -224,7 +226,7 @@ class _Run:
     def _add_rows(self, event: dict[str, Any], decided: Decided, position: int) -> None:
         verdict, now = decided.classification, self._task.now
         digests = (verdict["content_digest"], verdict["evidence_digest"])
-        text, flat = encode_json(event), flat_fields(event)
+        text, flat = encode_json(event), flat_values(event)
         self._events.append(EventRow(flat, text, *digests, self._where(position), now))
         score, unproven = decided.packet_completeness, self._setup.unproven
         self._verdicts.append(ClassificationRow(verdict, flat, decided.fact_bits, score, now, unproven))

@@ -3,7 +3,7 @@
 import json
 
 from schemas.events import TerminalEvent
-from sinks.rows import ClassificationRow, EventRow, LedgerRow, Position, TableRow
+from sinks.rows import ClassificationRow, EventRow, LedgerRow, Position, TableRow, flat_values
 
 NOW = 1_764_489_600_123_457
 
@@ -18,7 +18,9 @@ def event(event_id, tenant="acme", **fields):
 
 def event_row(record, content_digest="sha256:c", position=None, ingested_at=NOW):
     text = json.dumps(record).encode()
-    return EventRow(record, text, content_digest, "sha256:e", position or Position("file", "p", 0), ingested_at)
+    return EventRow(
+        flat_values(record), text, content_digest, "sha256:e", position or Position("file", "p", 0), ingested_at
+    )
 
 
 def classification(record, kind="human_queue", table_digest="sha256:t", **fields):
@@ -43,7 +45,7 @@ def classification(record, kind="human_queue", table_digest="sha256:t", **fields
 
 
 def classification_row(record, verdict, classified_at=NOW):
-    return ClassificationRow(verdict, record, 2**63 + 1, 0.5, classified_at)
+    return ClassificationRow(verdict, flat_values(record), 2**63 + 1, 0.5, classified_at)
 
 
 def ledger_row(offset, disposition="classified", partition="p", next_offset=None, recorded_at=NOW):

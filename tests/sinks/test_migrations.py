@@ -15,9 +15,9 @@ def test_statements_end_at_a_semicolon_that_ends_a_line():
 
 # What the embedded store's tables were made by. A store that exists keeps them, so a new one must get the same.
 EMBEDDED_DDL = {
-    "0001_events.sql": "0ccd2326e5e7bc2a9011c5ab1334a4531ddbe88955a4a0cc3cbb3e66d1775bdb",
-    "0002_classifications.sql": "c37b21ac3ac1b34369bf88f6277f369ca30a9e76fd79eb7c76898ed99758dec0",
-    "0003_companions.sql": "f0e553196e493cd4c8635f8adcc0135833269d9b804d29e0f33fedac3c9c1322",
+    "0001_events.sql": "b0aa0d1e0193d177087ff68b57f9fbceb63412ebfdf56c666370cc13ce780554",
+    "0002_classifications.sql": "8f260d44b44d6271184839f6cfcaaa30d972a472e9db08c2e5b8848a0d814d6b",
+    "0003_companions.sql": "be11810f5ae5a58cb1c5be229cd564610ab7bbda61324872147775add89138df",
     "0004_ledger.sql": "293a71d81b28fc765e308998d84dd267475c64fef3a2ee82ddc03cea38eded38",
     "0005_views.sql": "f8c8353b4c02b3ce66e7efdd84d68607cea1f09c678b16690d88d7207d22e218",
 }
