@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from string import Template
 from typing import Any
 
 from schemas.types import LATEST
@@ -56,6 +57,12 @@ _BY_THE_CURRENT = """
 _IS_ANY_CURRENT = "(SELECT count() > 0 FROM active_tables)"
 _SETTLED = "< fromUnixTimestamp64Micro($settled_before)"
 """Rows that are younger may be of a batch whose ledger rows are still to come."""
+# Where rows go after some days, the two sides of a comparison go at different moments, so that only what is younger on
+# both can be compared.
+_RECORD_KEPT, _EVENT_KEPT = "recorded_at >= $records_since", "occurred_at >= $events_since"
+_LEDGER_KEPT = ">= $ledger_since"
+_BY_INGESTED = f"ingested_at {_SETTLED} AND ingested_at {_LEDGER_KEPT}"
+_BY_RECORDED = f"recorded_at {_SETTLED} AND recorded_at {_LEDGER_KEPT}"
 _BY_ANY = f"(SELECT * FROM terminal_events FINAL WHERE {_EVENT} IN (SELECT {_EVENT} FROM exit_classifications))"
 
 _PARTITIONS = f"""
@@ -70,7 +77,7 @@ _PARTITIONS = f"""
             lagInFrame(next_offset, 1, -1) OVER (
                 PARTITION BY source, partition ORDER BY offset ASC ROWS BETWEEN 1 PRECEDING AND CURRENT ROW
             ) AS previous,
-            if(previous != -1, previous, if(source = 'file', 0, offset)) AS expected
+            if(previous != -1, previous, if(source = 'file' AND $ledger_is_whole, 0, offset)) AS expected
         FROM ingest_ledger FINAL
     )
     GROUP BY source, partition
@@ -110,23 +117,23 @@ _RESTORE = "the store lost rows; restore it, or load the file into a new store"
 CHECKS: tuple[Check, ...] = (
     Check("record_missing", "the ledger says stored, and no record is there", _AGAIN,
           # By identity: two that read copies of a record at the same time both store it, and the later one stays.
-          _absent(_of("classified", "stored"), _IDENTITY, f"({_KEPT})"), _AT),
+          f"{_absent(_of('classified', 'stored'), _IDENTITY, f'({_KEPT})')} AND {_RECORD_KEPT}", _AT),
     Check("duplicate_of_nothing", "the ledger says duplicate, and no such record is there", _RESTORE,
-          _absent(_of("duplicate"), _IDENTITY, f"({_KEPT})"), _AT),
+          f"{_absent(_of('duplicate'), _IDENTITY, f'({_KEPT})')} AND {_RECORD_KEPT}", _AT),
     Check("conflict_missing", "the ledger says conflicting, and the record was not kept apart", _RESTORE,
-          _absent(_of("conflicting"), _IDENTITY, "conflicting_events"), _AT),
+          f"{_absent(_of('conflicting'), _IDENTITY, 'conflicting_events')} AND {_RECORD_KEPT}", _AT),
     Check("dead_letter_missing", "the ledger says dead-lettered, and no dead letter is there", _RESTORE,
-          _absent(_of("dead_lettered"), _PLACE, "dead_letters"), _AT),
+          f"{_absent(_of('dead_lettered'), _PLACE, 'dead_letters')} AND {_RECORD_KEPT}", _AT),
     Check("record_unrecorded", "a record is kept that the ledger does not know", _AGAIN,
-          f"{_absent(f'({_KEPT})', _POSITION, _of('classified', 'stored'))} AND ingested_at {_SETTLED}", _AT),
+          f"{_absent(f'({_KEPT})', _POSITION, _of('classified', 'stored'))} AND {_BY_INGESTED}", _AT),
     Check("conflict_unrecorded", "a conflicting record is kept that the ledger does not know", _AGAIN,
-          f"{_absent(_CONFLICTS, _POSITION, _of('conflicting'))} AND recorded_at {_SETTLED}", _AT),
+          f"{_absent(_CONFLICTS, _POSITION, _of('conflicting'))} AND {_BY_RECORDED}", _AT),
     Check("dead_letter_unrecorded", "a dead letter is kept that the ledger does not know", _AGAIN,
-          f"{_absent(_LETTERS, _PLACE, _of('dead_lettered'))} AND recorded_at {_SETTLED}", _AT),
+          f"{_absent(_LETTERS, _PLACE, _of('dead_lettered'))} AND {_BY_RECORDED}", _AT),
     Check("unclassified", "an event is stored and no table has classified it", _AGAIN,
-          f"{_absent(_EVENTS, _EVENT, 'exit_classifications')} AND ingested_at {_SETTLED}", _ID),
+          f"{_absent(_EVENTS, _EVENT, 'exit_classifications')} AND ingested_at {_SETTLED} AND {_EVENT_KEPT}", _ID),
     Check("classification_of_nothing", "a classification is stored and its event is not", _RESTORE,
-          _absent("(SELECT * FROM exit_classifications FINAL)", _EVENT, "terminal_events"), _ID),
+          f"{_absent('(SELECT * FROM exit_classifications FINAL)', _EVENT, 'terminal_events')} AND {_EVENT_KEPT}", _ID),
     Check("part_unreadable", "files of the table are damaged, and the engine has set them aside",
           f"{_AGAIN}, then delete those files",
           "(SELECT * FROM system.detached_parts WHERE database = currentDatabase() AND startsWith(reason, 'broken'))",
@@ -224,14 +231,15 @@ def audit(store: Store, *, settled_before: int = LATEST, broker: Broker | None =
     """
     # In this order, so that what goes on meanwhile looks like lag and never like a gap.
     committed = {} if broker is None else broker.committed()
-    ledger = {(row.pop("source"), row.pop("partition")): row for row in _rows(store, _PARTITIONS)}
+    bounds = _bounds(store, settled_before)
+    ledger = {(row.pop("source"), row.pop("partition")): row for row in _rows(store, _filled(_PARTITIONS, bounds))}
     recorded = _recorded(store, committed)
     accounts = {} if broker is None else {_place(each): each for each in broker.log.accounts(recorded)}
     partitions = tuple(
         Partition(*place, ledger.get(place, _NOTHING_READ), accounts.get(place))
         for place in sorted({*ledger, *accounts})
     )
-    return Audit(partitions, tuple(_found(store, check, settled_before) for check in CHECKS))
+    return Audit(partitions, tuple(_found(store, check, bounds) for check in CHECKS))
 
 
 def _place(account: Account) -> tuple[str, str]:
@@ -249,11 +257,32 @@ def _recorded(store: Store, committed: Mapping[TopicPartition, int | None]) -> d
     return {each: Recorded(spans.get((each.topic, str(each.partition)), ()), at) for each, at in committed.items()}
 
 
-def _found(store: Store, check: Check, settled_before: int) -> Found:
+def _found(store: Store, check: Check, bounds: Mapping[str, str]) -> Found:
     examples = f"arraySort(groupArray({EXAMPLES})({check.example}))"
-    rows = check.rows.replace("$settled_before", str(settled_before))
-    row = next(_rows(store, f"SELECT count() AS count, {examples} AS examples FROM {rows}"))
+    row = next(_rows(store, f"SELECT count() AS count, {examples} AS examples FROM {_filled(check.rows, bounds)}"))
     return Found(check, row["count"], tuple(row["examples"]))
+
+
+def _bounds(store: Store, settled_before: int) -> dict[str, str]:
+    """Values of the placeholders: what is too young to be compared, and what may have gone by its age."""
+    days = {each.column: each.found for each in store.retention() if each.found is not None}
+    ledger, events = days.get("recorded_at"), days.get("occurred_at")
+    return {
+        "settled_before": str(settled_before),
+        "records_since": _since(min(days.values(), default=None)),
+        "ledger_since": _since(ledger),
+        "events_since": _since(events),
+        "ledger_is_whole": "true" if ledger is None else "false",
+    }
+
+
+def _since(days: int | None) -> str:
+    """The instant after which nothing has gone by its age, with an hour to spare."""
+    return "toDateTime64('1900-01-01', 6, 'UTC')" if days is None else f"now64(6) - INTERVAL {days * 24 - 1} HOUR"
+
+
+def _filled(sql: str, bounds: Mapping[str, str]) -> str:
+    return Template(sql).substitute(bounds)
 
 
 def _rows(store: Store, sql: str) -> Iterator[dict[str, Any]]:

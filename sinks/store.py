@@ -87,6 +87,12 @@ _LEDGER_END = """
     SELECT max(next_offset) AS end FROM ingest_ledger
     WHERE source = {source:String} AND partition = {partition:String} HAVING count() > 0
 """
+_KEPT_DAYS = r"""
+    SELECT replaceRegexpOne(name, '_shard$', '') AS name,
+        extract(engine_full, 'TTL .*toIntervalDay\\((\\d+)\\)') AS days
+    FROM system.tables
+    WHERE database = currentDatabase() AND engine LIKE '%MergeTree'
+"""
 _IN_SPAN = (
     "identity BETWEEN {low:UInt64} AND {high:UInt64}"
     " AND occurred_at >= fromUnixTimestamp64Micro({since:Int64})"
@@ -136,6 +142,20 @@ class StoredEvent(NamedTuple):
     def is_erased(self) -> bool:
         """Whether its evidence was erased on request, so that nothing can be read from it any more."""
         return self.text == ERASED
+
+
+class Retention(NamedTuple):
+    """How many days after the instant in ``column`` a table's rows go, as planned and in fact; None: never."""
+
+    table: str
+    column: str
+    planned: int | None
+    found: int | None
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is not as planned."""
+        return self.planned != self.found
 
 
 @dataclass(frozen=True)
@@ -248,6 +268,21 @@ class Store:
         # A subquery gives the same on every replica, since what it reads is changed by nobody meanwhile.
         waiting = "SETTINGS mutations_sync = 2, alter_sync = 2, allow_nondeterministic_mutations = 1"
         self._engine.command(f"{self._layout.altered(table)} {change} {waiting}")
+
+    def retention(self) -> list[Retention]:
+        """How long every table that ages keeps its rows, as planned and in fact. Changes nothing."""
+        kept = {row["name"]: int(row["days"]) if row["days"] else None for row in self._rows(_KEPT_DAYS)}
+        columns, planned = self._layout.ageing(), self._layout.retention_days
+        return [Retention(name, column, planned.get(column), kept.get(name)) for name, column in columns.items()]
+
+    def apply_retention(self, retention: Retention) -> None:
+        """Keep a table's rows as long as planned; what is older goes at once, and for good. Raises StoreForbidden."""
+        if retention.differs and retention.planned is None:
+            self.alter(retention.table, "REMOVE TTL")
+        elif retention.differs:
+            self.alter(retention.table, f"MODIFY TTL {retention.column} + INTERVAL {retention.planned:d} DAY DELETE")
+        if retention.planned is not None:
+            self.alter(retention.table, "MATERIALIZE TTL")
 
     def drop_replaced_files(self, tables: Sequence[str], wait: Callable[[float], None]) -> bool:
         """Delete the files of ``tables`` that a change of rows has replaced; whether all of them are gone.

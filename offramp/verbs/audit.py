@@ -106,8 +106,8 @@ def _notes(each: "Partition") -> Iterator[str]:
 def _log_notes(log: "Account") -> Iterator[str]:
     if log.missing:
         yield (
-            f"{console.counted(log.missing, 'message')} passed without a ledger row; a worker that starts reads on at the end of "
-            "the ledger, and for what lies before it restore the store, or have it sent again"
+            f"{console.counted(log.missing, 'message')} passed without a ledger row; a worker that starts reads on "
+            "at the end of the ledger, and for what lies before it restore the store, or have it sent again"
         )
     if log.vanished:
         yield (
