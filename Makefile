@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 VENV := .venv
+# What of the tests is run, as arguments of pytest; nothing is all.
+TESTS ?=
 BIN := $(VENV)/bin
 SOURCES := $(shell find schemas classifier sources sinks streams offramp -name '*.py' -o -name '*.toml' -o -name '*.sql' -o -name '*.avsc' -o -name '*.json')
 PACKAGING := pyproject.toml setup.py constraints.txt
@@ -17,7 +19,7 @@ demo: $(VENV)/installed  ## set up, classify real agent runs, say what was found
 	@examples/demo.sh $(BIN)/offramp
 
 test: $(VENV)/dev broker-if-possible  ## set up and run every test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(TESTS)
 
 quick: $(VENV)/dev-only  ## the tests that need no installed package, for working on the code
 	$(BIN)/python -m pytest -x -n 2 -m "not installed"
