@@ -207,6 +207,34 @@ ERRORS = {
         _changed('owner = "approvers"', 'owner = ""'),
         "queues.approvals.owner: must not be empty",
     ),
+    "a version that tells a story": (
+        _changed('version = "1"', f'version = "{"1" * 65}"'),
+        "version: must have at most 64 characters",
+    ),
+    "repeats in quotes": (
+        _changed("progress_repeats = 3", 'progress_repeats = "3"'),
+        "thresholds.progress_repeats: must be a whole number",
+    ),
+    "more repeats than any run has": (
+        _changed("progress_repeats = 3", "progress_repeats = 101"),
+        "thresholds.progress_repeats: must be at most 100",
+    ),
+    "a deadline in quotes": (
+        _changed("deadline_hours = 4", 'deadline_hours = "4"'),
+        "queues.effects.deadline_hours: must be a number",
+    ),
+    "one decision and no list of them": (
+        _changed('allowed_decisions = ["resume", "close", "compensate"]', 'allowed_decisions = "resume"'),
+        "queues.takeover.allowed_decisions: must be a list",
+    ),
+    "switches that are no table": (
+        _changed('[switches]\nunverified_completion = "completed"', "[switched]").replace('id = "default"', 'id = "default"\nswitches = 1'),
+        "switches: must be a table of its own, in square brackets",
+    ),
+    "a reason from nowhere": (
+        _changed('reason_from = "denial"', 'reason_from = "elsewhere"'),
+        "row blocking_denial.reason_from: must be 'denial', 'failure' or 'omission'",
+    ),
 }  # fmt: skip
 
 
