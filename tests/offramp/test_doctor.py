@@ -246,3 +246,32 @@ def test_it_is_a_verb(tmp_path):
     assert (done.status, done.err) == (0, "")
     assert "ok        store" in done.text
     assert os.linesep in done.text
+
+
+# A real broker that asks who is there
+
+
+def secured(broker, password):
+    return {
+        "OFFRAMP_KAFKA__SERVERS": broker.address("SASL_SSL"), "OFFRAMP_KAFKA__PROTOCOL": "SASL_SSL",
+        "OFFRAMP_KAFKA__USERNAME": "admin", "OFFRAMP_KAFKA__PASSWORD": password, "OFFRAMP_KAFKA__TIMEOUT_S": "10",
+        "OFFRAMP_KAFKA__CA": str(broker.certificates.authority),
+    }  # fmt: skip
+
+
+def test_a_password_that_is_not_taken_is_found_and_is_not_said(secured_broker, tmp_path):
+    environment = secured(secured_broker, "not the password")
+    done = run_alone("doctor", "--format", "json", "--store", tmp_path / "store", **environment)
+    parts = {part["part"]: part for part in json.loads(done.out)["parts"]}
+    # A client that is hung up on cannot tell for sure, and says so.
+    assert (done.status, parts["topics"]["level"]) in {(1, "wrong"), (3, "unchecked")}
+    assert "refuses" in parts["topics"]["findings"][0]["reason"]
+    assert "not the password" not in done.text
+
+
+def test_a_broker_that_lets_us_in_is_looked_at(secured_broker, tmp_path):
+    environment = secured(secured_broker, secured_broker.passwords["admin"])
+    done = run_alone("doctor", "--format", "json", "--store", tmp_path / "store", **environment)
+    parts = {part["part"]: part for part in json.loads(done.out)["parts"]}
+    assert {finding["reason"] for finding in parts["topics"]["findings"]} == {"there is no such topic"}
+    assert parts["groups"]["level"] == "ok"
