@@ -4,6 +4,7 @@
 import base64
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -339,8 +340,12 @@ class Redriving:
     def show(self) -> None:
         """Print how many were sent, and how many were left for which reason."""
         verb = "to redrive" if self.order.dry_run else "redriven"
+        title = f"{self.sent:,} {verb}, {self.left.total():,} left"
+        if not self.left:
+            sys.stdout.write(f"{title}\n")
+            return
         console.table(
-            f"{self.sent:,} {verb}, {self.left.total():,} left",
+            title,
             [("left because", "code"), ("letters", "right"), ("what to do", "left")],
             [(refusal.value, count, refusal.advice) for refusal, count in self.left.most_common()],
         )

@@ -74,7 +74,8 @@ class Erasing:
     def _topics(self) -> list[Topic]:
         """Topics that may hold evidence, if there is a broker."""
         settings = self.session.settings
-        return list(streaming.topics(settings)) if settings.kafka.servers else []
+        topics = streaming.topics(settings)
+        return [topic for topic in topics if topic is not topics.exit_alerts] if settings.kafka.servers else []
 
     def _done(self) -> Found:
         assert self.found is not None  # noqa: S101 -- run comes first

@@ -31,7 +31,7 @@ def expire(
 ) -> None:
     """Keep the rows of every table as long as store.keep_events_days and its like say; delete what is older, for good.
 
-    New tables are made like that; this brings an existing store to it after a change. Run it daily on an embedded store,
+    New tables are made like that; this brings an existing store to it after a change. Run it daily on an embedded one,
     whose engine runs for moments only. A server goes on by itself; the change needs the user that makes tables.
     """
     from offramp.expiring import Expiring
