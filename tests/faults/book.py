@@ -1,6 +1,7 @@
 """What was meant by the bytes that were sent, from which every count is made anew."""
 
 import json
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,21 @@ from tests.cases import Case, load_cases
 from tests.offramp.kit import companion
 
 TENANT = "acme"
-CASES = tuple(case for case in load_cases() if case.reason is not None)
+
+
+def _names_itself(case: Case) -> bool:
+    """Whether the event is named once more inside of itself, so that it is another one under another name."""
+    ids = (case.json["event_id"], case.json["run_id"], case.json.get("agent_id"))
+    values = json.dumps([value for name, value in case.json.items() if name not in {"event_id", "run_id", "agent_id"}])
+    return any(json.dumps(each) in values for each in ids)
+
+
+CASES = tuple(case for case in load_cases() if case.reason is not None and not _names_itself(case))
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT")
+TIMELESS = tuple(
+    case for case in CASES if not _TIME.search(json.dumps(case.json | {"occurred_at": ""})) and case.kind != "partial"
+)
+"""Cases that name no time but that at which they occurred."""
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
 
@@ -34,9 +49,12 @@ class Book:
 
     meanings: dict[bytes, Meaning] = field(default_factory=dict)
 
-    def event(self, event_id: str, *, content: str = "agent", packed: bool = False, **changes: Any) -> bytes:
-        """An event whose exit is known, as JSON or as Avro single-object. One id has one exit, whatever its content."""
-        case = _case_of(event_id)
+    def event(
+        self, event_id: str, *, content: str = "agent", packed: bool = False, timeless: bool = False, **changes: Any
+    ) -> bytes:
+        """An event whose exit is known, as JSON or as Avro single-object. One id has one exit, whatever its content,
+        and a ``timeless`` one keeps it whenever it occurred."""
+        case = _case_of(event_id, TIMELESS if timeless else CASES)
         given = case.json | {"event_id": event_id, "run_id": f"r-{event_id}", "tenant": TENANT, "agent_id": content}
         text = json.dumps(given | changes).encode()
         body = encode_single_object(parse_json(text)) if packed else text
@@ -108,8 +126,8 @@ def place_of_row(row: Mapping[str, Any]) -> Place:
     return row["source"], int(row["partition"]), row["offset"]
 
 
-def _case_of(event_id: str) -> Case:
-    return CASES[zlib.crc32(event_id.encode()) % len(CASES)]
+def _case_of(event_id: str, cases: Sequence[Case]) -> Case:
+    return cases[zlib.crc32(event_id.encode()) % len(cases)]
 
 
 def once(ids: Sequence[str], what: str) -> set[str]:

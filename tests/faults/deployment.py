@@ -24,12 +24,12 @@ from streams.clock import SystemClock
 from streams.kafka.kafka_python.client import KafkaPythonClient
 from streams.kafka.seam import Client, Connection, Delivered, Message, NewTopic, Outgoing, TopicPartition
 from streams.redrive import ORIGIN_OFFSET, ORIGIN_PARTITION, ORIGIN_TOPIC
-from streams.topics import Sizing, Topics
+from streams.topics import Sizing, Topic, Topics
 from tests.broker.kafka import KafkaBroker
 from tests.faults.book import Book, Count, Place, once, place_of_row
 from tests.offramp.kit import ROOT, environment
 
-WAIT_S = 120.0
+WAIT_S = 60.0
 """Longer than anything takes on a machine that does other work too."""
 MEMORY_MB = 400
 """More than a worker may have held at any moment, whatever happened to it."""
@@ -145,13 +145,15 @@ class Deployment:
 
     def make(self) -> None:
         """Make topics and tables."""
-        with closing(self.client.admin()) as admin:
-            topics = [NewTopic(each.name, each.partitions, 1, each.settings) for each in self.topics]
-            admin.create_topics(topics)
+        self.make_topics(*self.topics)
         with open_server(Server(self.double.url), CLOCK.now_micros) as store:
             store.execute(f"CREATE DATABASE {self.database}")
         with self.store() as store:
             store.migrate()
+
+    def make_topics(self, *topics: Topic) -> None:
+        with closing(self.client.admin()) as admin:
+            admin.create_topics([NewTopic(each.name, each.partitions, 1, each.settings) for each in topics])
 
     @property
     def client(self) -> Client:
@@ -159,7 +161,7 @@ class Deployment:
 
     @contextmanager
     def store(self) -> Iterator[Store]:
-        with open_server(Server(self.double.url, database=self.database), CLOCK.now_micros) as store:
+        with open_server(Server(self.double.url, database=self.database, timeout_s=60), CLOCK.now_micros) as store:
             yield store
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
@@ -177,7 +179,7 @@ class Deployment:
         """Everything that is configured, for a worker with its own differences."""
         quick = {"port": port, "retry_most_s": 0.5, "session_timeout_s": 3.0, "watch_s": 0.5, "linger_s": 0.05}
         sections: dict[str, dict[str, Any]] = {
-            "store": {"url": self.double.url, "database": self.database, "connect_timeout_s": 2},
+            "store": {"url": self.double.url, "database": self.database, "connect_timeout_s": 2, "timeout_s": 20},
             "kafka": {"servers": [self.broker.bootstrap], "timeout_s": 20, "classify_group": self.group},
             "topics": {"prefix": f"{self.name}.", "partitions": self.partitions, "replication_factor": 1},
             "worker": quick,
@@ -346,7 +348,8 @@ def _origin(message: Message) -> Place:
 def _same(seen: Mapping[Any, Any], wanted: Mapping[Any, Any], what: str) -> None:
     lost, more = wanted.keys() - seen.keys(), seen.keys() - wanted.keys()
     other = [(key, seen[key], wanted[key]) for key in wanted.keys() & seen.keys() if seen[key] != wanted[key]]
-    assert not (lost or more or other), (
+    same = not lost and not more and not other
+    assert same, (
         f"{what}: {len(lost)} missing, such as {sorted(lost)[:3]}; {len(more)} too many, such as {sorted(more)[:3]}; "
         f"{len(other)} are something else, such as {other[:3]} (seen, wanted)"
     )
