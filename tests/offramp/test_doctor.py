@@ -272,6 +272,7 @@ def test_a_password_that_is_not_taken_is_found_and_is_not_said(secured_broker, t
 def test_a_broker_that_lets_us_in_is_looked_at(secured_broker, tmp_path):
     environment = secured(secured_broker, secured_broker.passwords["admin"])
     done = run_alone("doctor", "--format", "json", "--store", tmp_path / "store", **environment)
+    assert done.out, done.err
     parts = {part["part"]: part for part in json.loads(done.out)["parts"]}
     assert {finding["reason"] for finding in parts["topics"]["findings"]} == {"there is no such topic"}
     assert parts["groups"]["level"] == "ok"
