@@ -276,7 +276,7 @@ class Deployment:
         ahead = {part: offset for part, offset in committed.items() if offset > recorded.get(part, 0)}
         assert not ahead, f"committed {ahead}, and the ledger knows {recorded}"
 
-    def until_stored(self) -> None:
+    def until_stored(self, within_s: float = WAIT_S) -> None:
         """Wait until the ledger has passed everything that is there."""
         ends = {part: end for part, end in self.ends().items() if end}
 
@@ -284,7 +284,7 @@ class Deployment:
             recorded = self.recorded()
             return all(recorded.get(part, 0) >= end for part, end in ends.items())
 
-        eventually(holds, lambda: f"{ends} {self.recorded()} {[life.said() for life in self.lives]}")
+        eventually(holds, lambda: f"{ends} {self.recorded()} {[life.said() for life in self.lives]}", within_s)
 
     def seen(self) -> tuple[Count, list[dict[str, Any]]]:
         """What readers see, and the ledger's rows."""
