@@ -52,46 +52,63 @@ class Classifier:
         self.table = table
         self._unproven = unproven
         self._ref = table.ref
-        self._verdicts: dict[int, tuple[Verdict, list[str], list[str]]] = {}
+        self._thresholds = table.thresholds
+        self._known: dict[int, _Known] = {}
 
     def classify(self, event: Event) -> Decided:
         """Classify a terminal event in memory form."""
-        view = View(event, self.table.thresholds)
-        verdict, ruled_out, fact_names = self._verdict(view.bits)
-        reason = reason_of(view, verdict)
+        view = View(event, self._thresholds)
+        known = self._known.get(view.bits) or self._decide(view.bits)
+        verdict = known.verdict
+        reason = reason_of(view, verdict) if known.takes_reason else known.reason
         evidence_digest, content_digest = digests(event)
         obligations = view.obligations() if view.effects.operations else []
         classification = {
             "event_id": event["event_id"],
-            "kind": verdict.kind,
+            "kind": known.kind,
             "reason_code": reason,
-            "rule_id": verdict.row.id,
-            "verified": verdict.verified,
-            "prohibited": ruled_out,
+            "rule_id": known.rule_id,
+            "verified": known.verified,
+            "prohibited": known.prohibited,
             "obligations": obligations,
             "evidence_gaps": [gap.text for gap in gaps.of(view)],
             "findings": view.findings(),
-            "facts": fact_names,
+            "facts": known.facts,
             "table": self._ref,
             "classifier_version": CLASSIFIER_VERSION,
             "evidence_digest": evidence_digest,
             "content_digest": content_digest,
-            "envelope": envelope.build(view, verdict, reason, self.table),
+            "envelope": None if known.kind == "completed" else envelope.build(view, verdict, reason, self.table),
         }
         if self._unproven:
             classification["unproven"] = True
-        opens = verdict.kind == "human_queue" or bool(obligations)
+        opens = known.kind == "human_queue" or bool(obligations)
         return Decided(classification, view.bits, packet.completeness(view) if opens else None)
 
-    def _verdict(self, bits: int) -> tuple[Verdict, list[str], list[str]]:
-        known = self._verdicts.get(bits)
-        if known is None:
-            ruled_out = prohibited(bits)
-            verdict = self.table.decide(bits)
-            if verdict.kind in ruled_out:
-                verdict = _safe(verdict, ruled_out)
-            known = self._verdicts[bits] = (verdict, ruled_out, list(names(bits)))
+    def _decide(self, bits: int) -> "_Known":
+        ruled_out = prohibited(bits)
+        verdict = self.table.decide(bits)
+        if verdict.kind in ruled_out:
+            verdict = _safe(verdict, ruled_out)
+        known = self._known[bits] = _Known(verdict, ruled_out, list(names(bits)))
         return known
+
+
+class _Known:
+    """What follows from a set of facts alone. The fields of the verdict once more, because asking this class for them,
+    which is compiled, costs a tenth."""
+
+    __slots__ = ("facts", "kind", "prohibited", "reason", "rule_id", "takes_reason", "verdict", "verified")
+
+    def __init__(self, verdict: Verdict, ruled_out: list[str], facts: list[str]) -> None:
+        self.verdict = verdict
+        self.kind: str = verdict.kind
+        self.reason: str = verdict.reason
+        self.rule_id: str = verdict.row.id
+        self.verified: bool = verdict.verified
+        self.takes_reason: bool = verdict.row.reason_from is not None
+        self.prohibited = ruled_out
+        self.facts = facts
 
 
 def _safe(verdict: Verdict, ruled_out: list[str]) -> Verdict:

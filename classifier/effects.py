@@ -175,7 +175,11 @@ class Effects:
         self.by_id: dict[str, Operation] = {}
         self.bits = 0
         self._gather(event)
-        self.newest_token = _newest_token(event)
+        self.newest_token = _newest_token(event) if self.operations else None
+        if self.operations:
+            self._settle()
+
+    def _settle(self) -> None:
         strangers = [
             write for op in self.operations if op.id is None for write in op.writes if write["outcome"] == "ok"
         ]
@@ -184,14 +188,16 @@ class Effects:
             self.bits |= self._facts_of(operation)
 
     def _gather(self, event: Event) -> None:
-        for call in event["tool_calls"]:
+        calls: list[Event] = event["tool_calls"]
+        for call in calls:
             if call["access"] != "read":
                 self._operation(call["operation_id"]).writes.append(call)
-        for entry in event["side_effects"]:
+        entries: list[Event] = event["side_effects"]
+        for entry in entries:
             self._operation(entry["operation_id"]).entries.append(entry)
         takeover = event["takeover"]
         if takeover and takeover["acks"]:
-            self._gather_acks(takeover["acks"], event["tool_calls"])
+            self._gather_acks(takeover["acks"], calls)
 
     def _gather_acks(self, acks: list[Event], calls: list[Event]) -> None:
         """Acknowledgements that leave an operation open. One that only reads, and answered, is not open."""

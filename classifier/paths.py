@@ -58,11 +58,13 @@ class Paths:
         self.bits = 0
         self.required = self.any_attempt = _NO_FAILURES
         self.optional_failures = _NO_CALLS
-        for call in event["tool_calls"]:
+        calls: list[Event] = event["tool_calls"]
+        for call in calls:
             if call["outcome"] != "ok":
-                self._judge_calls(event["tool_calls"])
+                self._judge_calls(calls)
                 break
-        model, budget = event["model"], event["budget"]
+        model: Event | None = event["model"]
+        budget: Event | None = event["budget"]
         stop = model["stop_class"] if model else None
         exhausted = budget["exhausted"] if budget else None
         self.run_failures = self._failures_of_the_run(stop, exhausted) if exhausted or stop in _STOPS else _NO_FAILURES

@@ -61,6 +61,11 @@ class Grant:
         return self.at <= moment and (self.expires_at is None or moment < self.expires_at)
 
 
+# Most events have neither; nobody adds to what is shared.
+_NO_DENIALS: list[Denial] = []
+_NO_OPERATIONS: list[Operation] = []
+
+
 class Policy:
     """What the policies of an event decided. Marks the operations that a standing denial covers."""
 
@@ -69,10 +74,10 @@ class Policy:
     def __init__(self, event: Event, effects: Effects) -> None:
         self.event = event
         self.occurred_at: int = event["occurred_at"]
-        self.denials: list[Denial] = []
-        self.unapproved: list[Operation] = []
+        self.denials = _NO_DENIALS
+        self.unapproved = _NO_OPERATIONS
         self.bits = 0
-        model = event["model"]
+        model: Event | None = event["model"]
         if event["policy_decisions"] or (model and model["stop_class"] == "filtered"):
             self._decide(effects)
 
@@ -181,6 +186,7 @@ class Policy:
         return [Grant(decision["operation_id"], decision["decided_at"], approval.get("expires_at"))]
 
     def _judge_approvals(self, effects: Effects) -> None:
+        self.unapproved = []
         for decision in self._decisions:
             if not _requires_approval(decision):
                 continue

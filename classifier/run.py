@@ -42,7 +42,7 @@ _BUDGETS = ("turns", "tool_calls", "tokens", "cost_micros")
 def run_facts(event: Event, thresholds: "Thresholds") -> int:
     """Facts about the run as a whole, as bits."""
     bits = _stop_facts(event)
-    completion = event["completion"]
+    completion: Event | None = event["completion"]
     if completion:
         if completion["claimed"] is True:
             bits |= COMPLETION_CLAIMED.bit
@@ -62,7 +62,7 @@ def run_facts(event: Event, thresholds: "Thresholds") -> int:
 
 
 def _stop_facts(event: Event) -> int:
-    model = event["model"]
+    model: Event | None = event["model"]
     if model is None:
         return STOPPED_NORMALLY.bit
     stop, calls = model["stop_class"], event["tool_calls"]

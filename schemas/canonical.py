@@ -26,6 +26,7 @@ IDENTITY = ("event_id", "run_id", "segment", "tenant", "trace_id", "span_id")
 _ORDERED = frozenset({"steps", "alternatives"})
 _NOT_EVIDENCE = frozenset({"type", "version", *IDENTITY})
 
+_sha256 = hashlib.sha256
 encode_json = msgspec.json.Encoder().encode
 """Compact JSON of an event in memory form: keys in contract order, instants as microseconds."""
 
@@ -52,7 +53,7 @@ def digests(event: Event) -> tuple[str, str]:
             parts.append(b"%d:" % index + b",".join(sorted([encode_json(canonicalise_item(item)) for item in items])))
             values[index] = len(items)
     parts[0] = encode_json(values)
-    digest = hashlib.sha256(b"\n".join(parts))
+    digest = _sha256(b"\n".join(parts))
     evidence = digest.hexdigest()
     request, model = event["request"], event["model"]
     prose = (request and request["prose"], model and model["prose"])

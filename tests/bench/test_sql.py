@@ -28,7 +28,7 @@ def test_the_statement_counts_what_the_table_decides():
     classifier, known = Classifier(TABLE), outcomes(TABLE)
     expected = Counter()
     for each in bits:
-        verdict, *_ = classifier._verdict(each)
+        verdict = classifier._decide(each).verdict
         expected[verdict.row.id, verdict.kind, verdict.reason, verdict.verified] += 1
     found = Counter()
     for row in asked(sql.recomputing(), bits):

@@ -66,14 +66,18 @@ def test_the_order_of_independent_lists_changes_nothing():
         assert _bytes(shuffled(event, rng)) == _bytes(event), event
 
 
+def dumped(decided):
+    return json.dumps([decided.classification, decided.fact_bits, decided.packet_completeness])
+
+
 def test_the_batch_changes_nothing():
     events = list(_events(1_000, seed=3))
     table = load(default_text())
     one, other = Classifier(table), Classifier(table)
-    forwards = [json.dumps(one.classify(event)) for event in events]
-    backwards = [json.dumps(other.classify(event)) for event in reversed(events)]
-    alone = [json.dumps(Classifier(table).classify(event)) for event in events]
-    again = [json.dumps(one.classify(event)) for event in events]
+    forwards = [dumped(one.classify(event)) for event in events]
+    backwards = [dumped(other.classify(event)) for event in reversed(events)]
+    alone = [dumped(Classifier(table).classify(event)) for event in events]
+    again = [dumped(one.classify(event)) for event in events]
     assert forwards == backwards[::-1] == alone == again
 
 
@@ -89,10 +93,11 @@ import json
 from random import Random
 from classifier.decide import Classifier
 from classifier.table import default_text, load
+from tests.classifier.test_properties import dumped
 from tests.strategies import random_event
 rng, classifier = Random(5), Classifier(load(default_text()))
 for _ in range(200):
-    print(json.dumps(classifier.classify(random_event(rng))))
+    print(dumped(classifier.classify(random_event(rng))))
 """
 
 
@@ -103,7 +108,7 @@ def test_time_zone_locale_and_hash_seed_change_nothing():
         {"TZ": "UTC", "LC_ALL": "C", "PYTHONHASHSEED": "0"},
         {"LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8", "PYTHONHASHSEED": "1"},
     )
-    here = "\n".join(json.dumps(default_classifier().classify(event)) for event in _events(200, seed=5))
+    here = "\n".join(dumped(default_classifier().classify(event)) for event in _events(200, seed=5))
     assert [_answers_under(setting) == here for setting in settings] == [True] * len(settings)
 
 
@@ -166,13 +171,14 @@ def test_every_exit_but_a_completion_has_its_envelope():
 
 def test_facts_and_bits_say_the_same():
     for event in _events(1_000, seed=6):
-        answer, bits, _ = default_classifier().classify(event)
-        assert answer["facts"] == sorted(fact.name for fact in FACTS if bits & fact.bit)
+        decided = default_classifier().classify(event)
+        assert decided.classification["facts"] == sorted(fact.name for fact in FACTS if decided.fact_bits & fact.bit)
 
 
 def test_a_packet_is_scored_where_one_opens():
     for event in _events(1_000, seed=7):
-        answer, _, score = default_classifier().classify(event)
+        decided = default_classifier().classify(event)
+        answer, score = decided.classification, decided.packet_completeness
         opens = answer["kind"] == "human_queue" or bool(answer["obligations"])
         assert (score is not None) is opens
         assert score is None or 0 <= score <= 1

@@ -60,7 +60,8 @@ def _random_table(seed: int) -> Table:
 
 def _said(table: Table, bits: int) -> dict[str, Any]:
     """What the classifier says, as far as facts tell it."""
-    verdict, ruled_out, _ = Classifier(table)._verdict(bits)
+    known = Classifier(table)._decide(bits)
+    verdict, ruled_out = known.verdict, known.prohibited
     from_evidence = verdict.row.reason_from and verdict.reason != TABLE_VIOLATES_INVARIANT
     return {
         "rule_id": verdict.row.id,

@@ -54,7 +54,7 @@ TABLES = {
 
 def given(table: Table, bits: int) -> tuple[object, ...]:
     """What the classifier says, as far as facts tell it, the queue apart where the guard chose it."""
-    verdict, *_ = Classifier(table)._verdict(bits)
+    verdict = Classifier(table)._decide(bits).verdict
     guarded = verdict.reason == TABLE_VIOLATES_INVARIANT
     queue = "effects" if guarded and verdict.kind == "human_queue" else verdict.queue
     return verdict.kind, verdict.reason, None if guarded else verdict.row.reason_from, queue
