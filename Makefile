@@ -81,9 +81,9 @@ $(VENV)/installed: $(BIN)/python $(PACKAGING) $(SOURCES)
 	@touch $@
 
 $(VENV)/dev: $(BIN)/python $(PACKAGING) $(SOURCES)
-	$(BIN)/pip install -q ".[embedded,kafka,confluent,dev]"
+	$(BIN)/pip install -q ".[embedded,kafka,confluent,otel,dev]"
 	@touch $@ $(VENV)/installed $(VENV)/dev-only
 
 $(VENV)/dev-only: $(BIN)/python $(PACKAGING)
-	$(BIN)/pip install -q ".[embedded,kafka,confluent,dev]"
+	$(BIN)/pip install -q ".[embedded,kafka,confluent,otel,dev]"
 	@touch $@
