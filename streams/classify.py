@@ -121,6 +121,8 @@ class ClassifyWorker:
     """Where each partition that is ours stands: everything before is stored."""
     _under_way: _Batch | None = None
     _is_waiting: bool = False
+    _unplaced: Partitions = frozenset()
+    """Ours, and in an outage nobody could tell yet where they go on. Paused."""
 
     def run(self, stop: Callable[[], bool]) -> None:
         """Work until ``stop`` says so; what was read by then is still stored if nothing is out of reach.
@@ -137,9 +139,11 @@ class ClassifyWorker:
                 consumer.close()
 
     def _round(self, consumer: Consumer, stop: Callable[[], bool]) -> None:
+        if self._unplaced:
+            self._place(consumer)
         fetched, started = self._poll(consumer), self.clock.monotonic()
         outcomes = self._judged(consumer, fetched, stop)
-        is_idle = self._under_way is None and not fetched
+        is_idle = self._under_way is None and not fetched and not self._unplaced
         self._finish(consumer, stop)
         if is_idle:
             self.observer.idle()
@@ -277,19 +281,36 @@ class ClassifyWorker:
         except GenerationLost:
             pass
         finally:
-            consumer.resume(paused)
+            consumer.resume(paused - self._unplaced)
 
     # --- assignment, told during a poll
 
     def on_assigned(self, consumer: Consumer, partitions: Partitions) -> None:
-        """Go on where the ledger ends."""
+        """Go on where the ledger ends, once it can be asked."""
         self._finish_in_time(consumer)
-        starts = self._starts(consumer, partitions)
+        self._unplaced |= partitions
+        self._place(consumer)
+
+    def _place(self, consumer: Consumer) -> None:
+        try:
+            starts = self._starts(consumer, self._unplaced)
+        except OUTAGES as error:
+            self.observer.waits(error, 1)
+            self._hold(consumer)
+            return
         for partition, offset in starts.items():
             consumer.seek(partition, offset)
+        consumer.resume(self._unplaced)
+        self._unplaced = frozenset()
         self.positions |= starts
         if starts:
             self.observer.assigned(starts)
+
+    def _hold(self, consumer: Consumer) -> None:
+        """Read nothing of what has no place yet. It gets a position all the same, or the client would choose one."""
+        for partition in self._unplaced:
+            consumer.seek(partition, 0)
+        consumer.pause(self._unplaced)
 
     def on_revoked(self, consumer: Consumer, partitions: Partitions) -> None:
         """Store and commit what is under way while the partitions are still ours."""
@@ -301,6 +322,7 @@ class ClassifyWorker:
         self._release(partitions, lost=True)
 
     def _release(self, partitions: Partitions, *, lost: bool) -> None:
+        self._unplaced -= partitions
         for partition in partitions:
             self.positions.pop(partition, None)
         if partitions:
