@@ -452,7 +452,8 @@ def _said(seed: int) -> Iterator[Said]:
 def _net(seed: int) -> Net:
     labels, said = tuple(_labels()), tuple(_said(seed))
     classify = _classifier().classify
-    return Net(labels, said, tuple(_parts(classify(each.event)) for each in (*labels, *said)))
+    asked: list[Label | Said] = [*labels, *said]
+    return Net(labels, said, tuple(_parts(classify(each.event)) for each in asked))
 
 
 def _parts(decided: Any) -> tuple[Any, ...]:
