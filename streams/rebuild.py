@@ -110,8 +110,8 @@ class Report:
     """What a rebuild did, counted in events.
 
     ``moves`` counts all of them by the exit that was current, None where there was none, and the new one; ``already``
-    those among them that the table had decided before, as in a run that was ended. The evidence of ``erased`` ones went on
-    request; each keeps the exit that it has.
+    those among them that the table had decided before, as in a run that was ended. The evidence of ``erased`` ones went
+    on request; each keeps the exit that it has.
     """
 
     moves: Counter[tuple[Exit | None, Exit]] = field(default_factory=Counter)

@@ -1,7 +1,8 @@
 """The fixtures. ``broker`` is shared by a whole test run; ``own_broker`` makes some for one test, which may break them.
 
-Tests that use either run in one process, faults in another, so that each has one shared broker. Without Java or the jars they are skipped,
-and the reason is printed; where ``CI`` is set they fail, because a fault that was skipped is not one that was held.
+Tests that use either run in one process, faults in another, so that each has one shared broker. Without Java or the
+jars they are skipped, and the reason is printed; where ``CI`` is set they fail, because a fault that was skipped is not
+one that was held.
 """
 
 import os
