@@ -67,3 +67,17 @@ def test_a_third_worker_joins_and_leaves_three_times_under_a_burst(deployment):
         assert life.end() == 0, life.said()
     count = deployment.recount()
     assert len(count.exits) == 8_000
+
+
+def test_partitions_that_come_while_the_store_cannot_be_asked_wait_for_it(deployment):
+    deployment.send(some(deployment, "a", 40), partition=None)
+    first = deployment.live(batch_records=10)
+    deployment.until_stored()
+    deployment.double.refuse(202, on="FROM ingest_ledger", times=None)
+    second = deployment.live(batch_records=10)
+    second.until_told("waiting for an outage to end", 2)
+    deployment.double.clear()
+    deployment.send(some(deployment, "b", 40), partition=None)
+    deployment.until_stored()
+    assert (first.end(), second.end()) == (0, 0)
+    deployment.recount()
