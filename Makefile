@@ -42,6 +42,10 @@ bench: $(VENV)/dev  ## the measured claims, as ratios in one run
 bench-stream: $(VENV)/dev broker  ## offramp beside other programs at the same work on real Kafka
 	$(BIN)/python -m bench.stream
 
+.PHONY: soak
+soak: $(VENV)/dev-only broker  ## workers, store and broker under random faults for 20 minutes; MINUTES= SEED=
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) --seed $(or $(SEED),1)
+
 fuzz: $(VENV)/dev-only  ## the classifier against its executable specification, 2 x 200,000 events
 	$(BIN)/python -m tests.spec.fuzz --events 200000 --seed 1
 
