@@ -117,5 +117,5 @@ def test_publish_refuses_a_topic_that_the_dispatcher_reads(deployment, dispatche
     command = [sys.executable, "-m", "offramp", "publish", str(record), "--topic", deployment.events, "--config",
                str(deployment.lives[-1].config)]  # fmt: skip
     done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, check=False)
-    assert (done.returncode, dispatcher.group in done.stderr.decode()) == (1, True), done.stderr
+    assert (done.returncode, dispatcher.group in done.stderr.decode()) == (2, True), done.stderr
     assert deployment.ends() == before
