@@ -2,8 +2,8 @@
 
 PYTHON ?= python3
 VENV := .venv
-# What of the tests is run, as arguments of pytest; nothing is all.
-TESTS ?=
+# What of the tests `make test` runs, as arguments of pytest.
+TESTS ?= -m "not faults"
 BIN := $(VENV)/bin
 SOURCES := $(shell find schemas classifier sources sinks streams offramp -name '*.py' -o -name '*.toml' -o -name '*.sql' -o -name '*.avsc' -o -name '*.json')
 PACKAGING := pyproject.toml setup.py constraints.txt
@@ -18,8 +18,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(VENV)/installed  ## set up, classify real agent runs, say what was found
 	@examples/demo.sh $(BIN)/offramp
 
-test: $(VENV)/dev broker-if-possible  ## set up and run every test
+test: $(VENV)/dev broker-if-possible  ## set up and run the tests, all but those of `make faults`
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(TESTS)
+
+.PHONY: faults
+faults: $(VENV)/dev broker  ## take worker, broker and store away in every way, on a machine that does nothing else
+	$(BIN)/python -m pytest -m faults
 
 quick: $(VENV)/dev-only  ## the tests that need no installed package, for working on the code
 	$(BIN)/python -m pytest -x -n 2 -m "not installed"

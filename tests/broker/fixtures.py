@@ -1,8 +1,7 @@
 """The fixtures. ``broker`` is shared by a whole test run; ``own_broker`` makes some for one test, which may break them.
 
-Tests that use either run in one process, faults in another, so that each has one shared broker. Without Java or the
-jars they are skipped, and the reason is printed; where ``CI`` is set they fail, because a fault that was skipped is not
-one that was held.
+Tests that use either run in one process, so that there is one shared broker. Without Java or the jars they are skipped,
+and the reason is printed; where ``CI`` is set they fail, because a fault that was skipped is not one that was held.
 """
 
 import os
@@ -22,9 +21,10 @@ FIXTURES = {"broker", "own_broker", "secured_broker"}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if FIXTURES & set(getattr(item, "fixturenames", ())):
-            # Faults are long and break brokers of their own, so they run beside the rest.
-            item.add_marker(pytest.mark.xdist_group("faults" if "faults" in item.path.parts else GROUP))
+            item.add_marker(pytest.mark.xdist_group(GROUP))
             item.add_marker(pytest.mark.broker)
+            if "faults" in item.path.parts:
+                item.add_marker(pytest.mark.faults)
 
 
 def require_broker() -> None:
