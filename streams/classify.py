@@ -93,6 +93,16 @@ class _Batch:
     started: float
     stored: "Future[Report]" = field(default_factory=Future)
 
+    def gaps(self, positions: Mapping[TopicPartition, int]) -> Partitions:
+        """Partitions of which it does not go on where they stand: what comes before was read, and dropped."""
+        ends, found = dict(positions), set[TopicPartition]()
+        for part in self.fetched:
+            end = ends.get(part.partition)
+            if end is not None and part.start_offset > end:
+                found.add(part.partition)
+            ends[part.partition] = part.next_offset
+        return frozenset(found)
+
     def keep(self, ours: Container[TopicPartition]) -> None:
         """Forget what is no longer ours."""
         self.fetched = [part for part in self.fetched if part.partition in ours]
@@ -148,7 +158,7 @@ class ClassifyWorker:
         if is_idle:
             self.observer.idle()
         elif fetched and outcomes is not None:
-            self._begin(_Batch(fetched, outcomes, started))
+            self._begin(consumer, _Batch(fetched, outcomes, started))
 
     # --- 1 poll
 
@@ -180,6 +190,8 @@ class ClassifyWorker:
             ) from error
         self.observer.expired(error.partition, requested, error.beginning)
         consumer.seek(error.partition, error.beginning)
+        if error.partition in self.positions:
+            self.positions[error.partition] = error.beginning
 
     # --- 2 decode, 3 redact, 4 classify
 
@@ -205,8 +217,13 @@ class ClassifyWorker:
 
     # --- 5 insert, 6 dead-letter, 7 produce, 8 ledger; 9 commit
 
-    def _begin(self, batch: _Batch) -> None:
-        batch.keep(self.positions)
+    def _begin(self, consumer: Consumer, batch: _Batch) -> None:
+        """Store what is ours. What does not go on where its partition stands is read again from there: the ledger's end
+        says that everything before it is stored."""
+        gaps = batch.gaps(self.positions)
+        for partition in gaps:
+            consumer.seek(partition, self.positions[partition])
+        batch.keep(self.positions.keys() - gaps)
         batch.stored = self._thread.submit(self._store, batch.outcomes)
         self._under_way = batch
 
@@ -228,7 +245,7 @@ class ClassifyWorker:
                 if stop():
                     self._under_way = None
                     return
-                self._begin(batch)
+                self._begin(consumer, batch)
             else:
                 self._end(consumer, batch, report)
 
