@@ -17,7 +17,7 @@ from streams.exit_message import ExitMessage
 from streams.topics import Encoding, Sizing, Topics
 
 PUBLISHED_AT = Path(published.__file__).parent
-SPECIFICATION = Path(__file__).parents[1] / "data" / "asyncapi" / "3.0.0.json.gz"
+SPECIFICATION = Path(__file__).parent / "asyncapi" / "3.0.0.json.gz"
 DOCUMENT = yaml.safe_load((PUBLISHED_AT / asyncapi.FILE).read_text("utf-8"))
 
 
