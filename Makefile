@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 # What of the tests `make test` runs, as arguments of pytest.
-TESTS ?= -m "not faults"
+TESTS ?= -m "not broker"
 BIN := $(VENV)/bin
 SOURCES := $(shell find schemas classifier sources sinks streams offramp -name '*.py' -o -name '*.toml' -o -name '*.sql' -o -name '*.avsc' -o -name '*.json')
 PACKAGING := pyproject.toml setup.py constraints.txt
@@ -18,10 +18,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(VENV)/installed  ## set up, classify real agent runs, say what was found
 	@examples/demo.sh $(BIN)/offramp
 
-test: $(VENV)/dev broker-if-possible  ## set up and run the tests, all but those of `make faults`
+test: $(VENV)/dev  ## set up and run the tests that need no broker
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(TESTS)
 
-.PHONY: faults
+.PHONY: test-broker faults
+test-broker: $(VENV)/dev broker  ## the tests against real Apache Kafka, without those of `make faults`
+	$(BIN)/python -m pytest -m "broker and not faults"
+
 faults: $(VENV)/dev broker  ## take worker, broker and store away in every way, on a machine that does nothing else
 	$(BIN)/python -m pytest -m faults
 
@@ -69,10 +72,6 @@ $(BIN)/python:
 
 .PHONY: broker broker-if-possible
 broker: $(VENV)/kafka/complete  ## fetch Apache Kafka, which tests run against
-
-# Without it the tests that need a broker say so and are skipped, or fail where CI is set.
-broker-if-possible: $(BIN)/python
-	@$(MAKE) --no-print-directory broker || echo "Apache Kafka could not be fetched: tests that need a broker are skipped"
 
 $(VENV)/kafka/complete: tests/broker/pom.xml | $(BIN)/python
 	@command -v mvn >/dev/null && command -v java >/dev/null && command -v openssl >/dev/null || $(MAKE) --no-print-directory apt PACKAGES="maven default-jre-headless openssl"
