@@ -18,8 +18,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 QUERY = """
 import threading
 from offramp import main
-from sinks.engine import Engine
-ask = Engine.ask
+from sinks.engine import EmbeddedEngine
+ask = EmbeddedEngine.ask
 RUNNING = "SELECT count() FROM system.processes WHERE query LIKE '%sipHash64%' AND query NOT LIKE '%processes%'"
 def watch(engine):
     while not engine._writer.command(RUNNING):
@@ -29,7 +29,7 @@ def told(engine, sql, fmt, parameters=None):
     if fmt == "CSVWithNames":
         threading.Thread(target=watch, args=(engine,)).start()
     return ask(engine, sql, fmt, parameters)
-Engine.ask = told
+EmbeddedEngine.ask = told
 main.main()
 """
 CLASSIFY = """

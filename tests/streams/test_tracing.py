@@ -18,7 +18,7 @@ from streams.clock import FixedClock, SystemClock
 from streams.ingest import Report
 from streams.kafka.errors import BrokerUnavailable
 from streams.kafka.seam import Message
-from streams.messages import Messages
+from streams.messages import Messages, NoRegistry
 from streams.tracing import EXPORT_TIMEOUT_S, MOST_LINKS, SPAN, TracedWorker, Traces, producer_of, tracing
 from streams.worker import Setup, Task
 
@@ -138,7 +138,7 @@ def test_a_worker_notes_who_sent_what_it_classifies():
         def note(self, messages):
             noted.append(messages)
 
-    setup = Setup(default_text(), Redactor(b"a key of the tests, long enough"))
+    setup = Setup(default_text(), Redactor(b"a key of the tests, long enough"), schemas=NoRegistry())
     batch = Messages([message(0, SAMPLED)], 1)
     assert TracedWorker(setup, Noting()).run(Task(batch, "events", "0", NOW)).messages == 1
     assert noted == [batch]

@@ -4,6 +4,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from schemas.companions import COMPANIONS, ReviewEvent
+from sinks.rows import FLAT, ClassificationRow
 
 NOW = 1_764_489_600_000_000
 MINUTE = 60_000_000
@@ -15,6 +16,11 @@ QUEUES = ("effects", "judgement")
 
 moments = st.integers(-8, 8).map(lambda n: NOW + n * MINUTE)
 maybe_moments = st.none() | moments
+
+
+def row_of(exit_):
+    """The row of an exit, whose topic leaves out what the classification's table does not have either."""
+    return ClassificationRow(exit_, tuple(map(exit_.get, FLAT)), 0, None, exit_["classified_at"])
 
 
 def review_packet_id(event_id):

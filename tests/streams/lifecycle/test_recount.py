@@ -12,7 +12,6 @@ from schemas.companions import COMPANIONS
 from sinks.open_items import OpenItemsReader
 from sinks.rows import (
     COMPANION_TABLES,
-    ClassificationRow,
     CompanionRow,
     ObligationQueueRow,
     Position,
@@ -28,7 +27,7 @@ from streams.lifecycle.knowledge import Bounds, Knowledge
 from streams.lifecycle.records import QueueTerms, note_of
 from streams.lifecycle.sync import learn as learn_snapshot
 from streams.lifecycle.sync import read_doubts, read_everything, read_since
-from tests.streams.lifecycle.samples import DIGESTS, NOW, histories
+from tests.streams.lifecycle.samples import DIGESTS, NOW, histories, row_of
 
 BOUNDS = Bounds(grace_us=10**15, most_settled=10**6)
 TERMS = QueueTerms("effects", "on call", 4_000_000)
@@ -58,8 +57,7 @@ def empty(store):
 def write(store, history, activated):
     tables = [TableRow(digest, "0.1.0", "default", "1", "", at) for digest, at in activated.items()]
     store.insert("active_tables", encode_tables(tables))
-    exits = [record for record in history if "envelope" in record]
-    rows = [ClassificationRow(exit_, exit_, 0, None, exit_["classified_at"]) for exit_ in map(_with_event, exits)]
+    rows = [row_of(record) for record in history if "envelope" in record]
     if rows:
         store.insert("exit_classifications", encode_classifications(rows))
     for kind in COMPANIONS:
@@ -67,10 +65,6 @@ def write(store, history, activated):
         if of_kind:
             companions = [CompanionRow(record, "sha256:c", Position("file", "p", 0), NOW) for record in of_kind]
             store.insert(COMPANION_TABLES[kind], encode_companions(kind, companions))
-
-
-def _with_event(exit_):
-    return exit_ | {"agent_version": None}
 
 
 def known(history, activated):

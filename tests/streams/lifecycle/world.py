@@ -20,7 +20,6 @@ from sinks.double import start_double
 from sinks.open_items import OpenItemsReader
 from sinks.rows import (
     COMPANION_TABLES,
-    ClassificationRow,
     CompanionRow,
     Position,
     TableRow,
@@ -34,6 +33,7 @@ from streams.exit_message import encode_exit
 from streams.kafka.kafka_python.client import KafkaPythonClient
 from streams.kafka.seam import Connection, NewTopic, Outgoing
 from streams.topics import Sizing, Topics, key_of
+from tests.streams.lifecycle.samples import row_of
 
 ROOT = Path(__file__).parents[3]
 WAIT_S = 60.0
@@ -173,10 +173,9 @@ def open_server_store(double):
 
 def write(store, records, at):
     """Store records as the classify worker does."""
-    exits = [record | {"agent_version": None} for record in records if "envelope" in record]
+    exits = [row_of(record) for record in records if "envelope" in record]
     if exits:
-        rows = [ClassificationRow(exit_, exit_, 0, None, exit_["classified_at"]) for exit_ in exits]
-        store.insert("exit_classifications", encode_classifications(rows))
+        store.insert("exit_classifications", encode_classifications(exits))
     for kind, table in COMPANION_TABLES.items():
         rows = [
             CompanionRow(record, "sha256:c", Position("file", "p", 0), at)
