@@ -49,8 +49,46 @@ _DERIVED = {
     "messages": "number of messages",
     "first_recorded_at": "when the first ledger row was written",
     "last_recorded_at": "when the last ledger row was written",
+    "bytes": "size of the message",
+    "redrives": "how often it was redriven",
+    "redriven_at": "when it was last redriven",
+    "redriven_topic": "topic that it was last redriven to",
+    "redriven_partition": "partition that it got there",
+    "redriven_offset": "offset that it got there",
+    "records": "number of records that were erased",
+    "erased_at": "when the first of them was erased",
+    "rank": "segment, end and id of the event: the greatest of a run is its latest",
+    "is_latest": "whether no other event of the run is later",
+    "moment": "when it happened, in microseconds; of what is undated, the end of the run",
+    "counted_at": "the same, but not before the end of the run",
+    "what": "event of a review, action of an operator, or state of an enrichment",
+    "target": "operation or component that it is about",
+    "reverses": "whether it showed the partial to be wrong",
+    "opened_at": "since when it is open",
+    "omitted": "components that the partial lacks, and whether each can be added later",
+    "added": "components that enrichments completed",
+    "missing": "components that are still to be added",
+    "failed": "missing components whose latest enrichment failed",
+    "superseded": "missing components whose latest enrichment was superseded",
+    "final": "missing components that cannot be added later",
+    "age_s": "time since then in seconds, pauses left out",
+    "paused_since": "since when its clock stands still; null if it runs",
+    "paused_us": "how long its clock has stood still, in microseconds, the present pause left out",
+    "expired": "whether its deadline was said to have passed",
+    "decision_owed": "whether a decision is waited for",
+    "duties": "obligations that nobody has met",
+    "until": "when the view was asked, in microseconds",
+    "overdue": "whether the deadline has passed, pauses left out",
 }
 """What the columns mean that views compute."""
+_DERIVED_OF = {
+    ("v_dead_letter_states", "state"): "what became of it: dead, waiting, dead_again, erased, or as the ledger says",
+    ("v_exit_notes", "type"): "type of the companion",
+    **{(view, "run_id"): "run" for view in ("v_exit_notes", "v_open_partials", "v_open_reviews", "v_reversals")},
+    **{(view, "segment"): "segment of the run, when it was resumed" for view in ("v_open_partials", "v_open_reviews")},
+    ("v_open_reviews", "state"): "open, claimed, paused, or decided with obligations left",
+}
+"""The same, where a name means something else in one view."""
 
 
 class Column(NamedTuple):
@@ -142,6 +180,8 @@ def _meaning(table: str, name: str, tables: dict[str, Any], comments: dict[tuple
     """The comment of a column; of a view's, the comment of what it is made of."""
     if not table.startswith("v_"):
         return comments.get((table, name), "")
+    if (table, name) in _DERIVED_OF:
+        return _DERIVED_OF[table, name]
     inherited = (_meaning(base, name, tables, comments) for base in tables[table]["bases"] if base != table)
     field = TerminalEvent.model_fields.get(name)
     return next(filter(None, inherited), "") or _DERIVED.get(name) or (field and field.description) or ""

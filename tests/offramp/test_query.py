@@ -127,7 +127,6 @@ def test_an_output_that_cannot_be_written_is_said(query, tmp_path):
     assert "No such file or directory" in done.err
 
 
-@pytest.mark.xfail(reason="columns of the views of dead letters and open items have no meaning yet", strict=True)
 def test_the_schema_says_what_every_column_means(query):
     columns = json.loads(query("--schema", "--format", "json").out)
     assert [each for each in columns if not each["meaning"]] == []
