@@ -5,7 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
-VARIABLE = "OFFRAMP_KAFKA_JARS"
+VARIABLE = "KAFKA_JARS"
 """Names another folder of jars than the one in the environment."""
 
 

@@ -61,7 +61,7 @@ def test_listens_with_tls_and_passwords(secured_broker):
 
 @pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip.Exception), ("true", pytest.fail.Exception)])
 def test_without_a_broker_tests_skip_loudly_and_fail_in_ci(monkeypatch, tmp_path, ci, outcome):
-    monkeypatch.setenv("OFFRAMP_KAFKA_JARS", str(tmp_path))
+    monkeypatch.setenv("KAFKA_JARS", str(tmp_path))
     monkeypatch.setenv("CI", ci)
     with pytest.raises(outcome, match="make broker"):
         require_broker()

@@ -7,6 +7,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from streams.clock import Clock
+from streams.kafka.confirm import confirm
 from streams.kafka.confluent.errors import Problems, translated
 from streams.kafka.errors import BrokerError, BrokerRejected, BrokerUnavailable, Rejection, Unconfirmed
 from streams.kafka.seam import Delivered, Outgoing, TopicPartition
@@ -114,21 +115,8 @@ class ConfluentProducer:
 
     def flush(self, timeout_s: float) -> None:
         """See the seam."""
-        deadline = self._clock.monotonic() + timeout_s
         sent, self._sent = self._sent, []
-        unconfirmed: list[ConfluentPending] = []
-        refused: BrokerError | None = None
-        for pending in sent:
-            try:
-                pending.result(max(0.0, deadline - self._clock.monotonic()))
-            except BrokerUnavailable:
-                unconfirmed.append(pending)
-            except BrokerError as error:
-                refused = refused or error
-        if refused is not None:
-            raise refused
-        if unconfirmed:
-            raise Unconfirmed(unconfirmed, timeout_s)
+        confirm(sent, timeout_s, self._clock)
 
     def close(self) -> None:
         """See the seam."""

@@ -6,7 +6,8 @@ from typing import Any
 from kafka import errors as library
 
 from streams.clock import Clock
-from streams.kafka.errors import BrokerError, BrokerRejected, BrokerUnavailable, Rejection, Unconfirmed
+from streams.kafka.confirm import confirm
+from streams.kafka.errors import BrokerError, BrokerRejected, Rejection, Unconfirmed
 from streams.kafka.kafka_python.errors import translated
 from streams.kafka.seam import Delivered, Outgoing, TopicPartition
 
@@ -78,20 +79,8 @@ class KafkaPythonProducer:
 
     def flush(self, timeout_s: float) -> None:
         """See the seam. The library's own flush returns early when a batch was split because it was too large."""
-        deadline = self._clock.monotonic() + timeout_s
         sent, self._sent = self._sent, []
-        unconfirmed, refused = [], None
-        for pending in sent:
-            try:
-                pending.result(max(0.0, deadline - self._clock.monotonic()))
-            except BrokerUnavailable:
-                unconfirmed.append(pending)
-            except BrokerError as error:
-                refused = refused or error
-        if refused is not None:
-            raise refused
-        if unconfirmed:
-            raise Unconfirmed(unconfirmed, timeout_s)
+        confirm(sent, timeout_s, self._clock)
 
     def close(self) -> None:
         """See the seam."""
