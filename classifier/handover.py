@@ -142,11 +142,7 @@ _RESULT_FINDINGS = {"satisfied": RESULT_VERIFIED, "unsatisfied": RESULT_UNSATISF
 def serves(fallback: Event, failures: list[Failure]) -> bool:
     """Whether the fallback declares one of the failures; one that names an operation serves only failures of it."""
     operation_id, triggers = fallback["operation_id"], fallback["triggers"]
-    return any(
-        failure.trigger in triggers and operation_id in (None, failure.operation_id)
-        for failure in failures
-        if failure.trigger is not None
-    )
+    return any(failure.trigger in triggers and operation_id in (None, failure.operation_id) for failure in failures)
 
 
 def states_its_data(fallback: Event) -> bool:

@@ -138,8 +138,7 @@ def _failure(call: Event) -> Failure:
 
 
 def _lacks_authority(call: Event) -> bool:
-    if call["outcome"] == "ok":
-        return False
+    """Whether a call that was not ok failed for want of it."""
     name = (call["error_class"] or "").replace("_", "").replace("-", "").replace(" ", "").lower()
     name = name.removesuffix("exception").removesuffix("error")
     return is_auth_status(call) or name in _AUTH_NAMES
