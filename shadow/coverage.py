@@ -1,0 +1,211 @@
+"""What a comparison did not see. A report shows this first, since agreement says nothing of what is not in it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from shadow.scope import MOMENT, Scope
+
+Select = Callable[[str, Mapping[str, Any]], list[dict[str, Any]]]
+"""Asks the store: SQL and its parameters to rows, instants as microseconds."""
+
+MOST_NAMED = 20
+"""Labels, and fields of evidence, that are named; the rest is counted."""
+
+_HOUR_MICROS = 3_600_000_000
+# What has neither agent nor version is one group of its own, and says so by being empty.
+_BY_AGENT = """
+    SELECT
+        tenant,
+        agent_id,
+        ifNull(agent_version, '') AS agent_version,
+        countIf(pairing != 'event_missing') AS events,
+        countIf(pairing = 'paired') AS paired,
+        countIf(pairing = 'legacy_missing') AS legacy_missing,
+        countIf(pairing = 'legacy_missing' AND {moment} > {{patient_since:Int64}}) AS waiting,
+        countIf(pairing = 'event_missing') AS event_missing,
+        countIf(pairing != 'event_missing' AND legacy_kind = 'unmapped') AS unmapped,
+        countIf(legacy_contested) AS contested,
+        countIf(notEmpty(evidence_gaps)) AS with_gaps,
+        countIf(isNull({moment})) AS undated,
+        min({moment}) AS first,
+        max({moment}) AS last,
+        max(toUnixTimestamp64Micro(occurred_at)) AS last_event
+    FROM {rows}
+    GROUP BY tenant, agent_id, agent_version
+    ORDER BY events DESC, tenant, agent_id, agent_version
+"""
+_BY_HOUR = """
+    SELECT
+        intDiv({moment} - {{first:Int64}}, {{hour:Int64}}) AS hour,
+        countIf(pairing != 'event_missing') AS events,
+        countIf(legacy_kind != '') AS legacy
+    FROM {rows}
+    WHERE isNotNull({moment})
+    GROUP BY hour
+    ORDER BY hour
+"""
+_LABELS = """
+    SELECT
+        ifNull(dispatcher, '') AS dispatcher,
+        ifNull(legacy_label, '') AS label,
+        legacy_http_status AS http_status,
+        ifNull(legacy_error_class, '') AS error_class,
+        count() AS runs,
+        count() OVER () AS labels
+    FROM {rows}
+    WHERE legacy_kind = 'unmapped'
+    GROUP BY dispatcher, label, http_status, error_class
+    ORDER BY runs DESC, dispatcher, label, http_status, error_class
+    LIMIT {{most:UInt64}}
+"""
+# A gap reads as `subject: field missing`, and a subject as the sort of record with a name of its own behind it.
+_GAPS = """
+    SELECT
+        substringIndex(gap, ' ', 1) AS sort,
+        trimRight(sort, ':') AS record,
+        replaceOne(substring(gap, length(gap) - position(reverse(gap), ' :') + 2), ' missing', '') AS field,
+        count() AS times,
+        count() OVER () AS fields
+    FROM {rows}
+    ARRAY JOIN evidence_gaps AS gap
+    GROUP BY record, field
+    ORDER BY times DESC, record, field
+    LIMIT {{most:UInt64}}
+"""
+
+
+class Agent(NamedTuple):
+    """What was seen of one version of an agent; of legacy exits without their event, all names are empty."""
+
+    tenant: str
+    agent_id: str
+    agent_version: str
+    events: int
+    paired: int
+    waiting: int
+
+
+class Label(NamedTuple):
+    """A legacy exit that the mapping has no kind for, and how many runs ended with it."""
+
+    dispatcher: str
+    label: str
+    http_status: int | None
+    error_class: str
+    runs: int
+
+
+class Gap(NamedTuple):
+    """A field of evidence that is missing, of which sort of record, and how often."""
+
+    record: str
+    field: str
+    times: int
+
+
+class Silence(NamedTuple):
+    """Hours in a row without an event: the beginning of the first, how many, and the legacy exits in them."""
+
+    since: int
+    hours: int
+    legacy: int
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Runs that were seen, and those of which a part is missing. Instants are microseconds, None where none is known.
+
+    ``waiting`` is the part of ``legacy_missing`` whose legacy exit may still come. ``labels`` and ``gaps`` name the
+    most frequent of ``labels_in_all`` and ``gaps_in_all``. ``silences`` are in order of time, between ``first`` and
+    ``last``.
+    """
+
+    events: int = 0
+    paired: int = 0
+    legacy_missing: int = 0
+    waiting: int = 0
+    event_missing: int = 0
+    unmapped: int = 0
+    contested: int = 0
+    with_gaps: int = 0
+    undated: int = 0
+    first: int | None = None
+    last: int | None = None
+    last_event: int | None = None
+    agents: tuple[Agent, ...] = ()
+    silences: tuple[Silence, ...] = ()
+    labels: tuple[Label, ...] = ()
+    labels_in_all: int = 0
+    gaps: tuple[Gap, ...] = ()
+    gaps_in_all: int = 0
+
+    @property
+    def unseen_agents(self) -> tuple[Agent, ...]:
+        """Versions of agents with events, none of which has a legacy exit."""
+        return tuple(each for each in self.agents if each.events and not each.paired)
+
+    @property
+    def judged(self) -> int:
+        """Pairs whose legacy exit has a kind: all that agreement is counted over."""
+        return self.paired - self.unmapped
+
+
+def coverage(select: Select, rows: str, scope: Scope, patient_since: int) -> Coverage:
+    """Ask what ``rows``, SQL of the columns of ``v_comparison``, holds and lacks.
+
+    A run that ended after ``patient_since``, microseconds, may still get its legacy exit.
+    """
+    parameters = {**scope.parameters, "patient_since": patient_since}
+    by_agent = select(_BY_AGENT.format(rows=rows, moment=MOMENT), parameters)
+    total = {name: sum(row[name] for row in by_agent) for name in _COUNTED}
+    first, last = _earliest(by_agent, "first"), _latest(by_agent, "last")
+    named = {**scope.parameters, "most": MOST_NAMED}
+    labels = select(_LABELS.format(rows=rows), named)
+    gaps = select(_GAPS.format(rows=rows), named)
+    return Coverage(
+        **total,
+        first=first,
+        last=last,
+        last_event=_latest(by_agent, "last_event"),
+        agents=tuple(Agent(**{name: row[name] for name in Agent._fields}) for row in by_agent),
+        silences=() if first is None else silences(_hours(select, rows, scope, first), first - first % _HOUR_MICROS),
+        labels=tuple(Label(**{name: row[name] for name in Label._fields}) for row in labels),
+        labels_in_all=labels[0]["labels"] if labels else 0,
+        gaps=tuple(Gap(row["record"], row["field"], row["times"]) for row in gaps),
+        gaps_in_all=gaps[0]["fields"] if gaps else 0,
+    )
+
+
+_COUNTED = ("events", "paired", "legacy_missing", "waiting", "event_missing", "unmapped", "contested", "with_gaps",
+            "undated")  # fmt: skip
+
+
+def _earliest(rows: Iterable[Mapping[str, Any]], name: str) -> int | None:
+    return min((row[name] for row in rows if row[name] is not None), default=None)
+
+
+def _latest(rows: Iterable[Mapping[str, Any]], name: str) -> int | None:
+    return max((row[name] for row in rows if row[name] is not None), default=None)
+
+
+def _hours(select: Select, rows: str, scope: Scope, first: int) -> list[dict[str, Any]]:
+    parameters = {**scope.parameters, "first": first - first % _HOUR_MICROS, "hour": _HOUR_MICROS}
+    return select(_BY_HOUR.format(rows=rows, moment=MOMENT), parameters)
+
+
+def silences(hours: Sequence[Mapping[str, Any]], begin: int) -> tuple[Silence, ...]:
+    """Stretches of whole hours without an event. ``hours`` has those in which anything was seen, in order: number of
+    the hour from ``begin`` on, and counts of ``events`` and ``legacy`` exits."""
+    found, since, legacy = list[Silence](), 0, 0
+    for row in hours:
+        if not row["events"]:
+            legacy += row["legacy"]
+            continue
+        if row["hour"] > since:
+            found.append(Silence(begin + since * _HOUR_MICROS, row["hour"] - since, legacy))
+        since, legacy = row["hour"] + 1, 0
+    end = hours[-1]["hour"] + 1 if hours else 0
+    if end > since:
+        found.append(Silence(begin + since * _HOUR_MICROS, end - since, legacy))
+    return tuple(found)
