@@ -79,6 +79,25 @@ _DERIVED = {
     "duties": "obligations that nobody has met",
     "until": "when the view was asked, in microseconds",
     "overdue": "whether the deadline has passed, pauses left out",
+    "missing_event_id": "event that legacy exits name and nobody has seen; empty otherwise",
+    "day": "day in UTC",
+    "hour": "beginning of the hour in UTC",
+    "runs": "number of runs",
+    "events": "number of events, those of earlier segments too",
+    "superseded_events": "events of earlier segments, which a later one supersedes",
+    "paired": "runs with an event and a legacy exit",
+    "legacy_missing": "runs with an event and no legacy exit",
+    "event_missing": "runs and events that only legacy exits name",
+    "unmapped": "runs whose legacy exit no rule of the label mapping holds for",
+    "contested": "runs whose legacy exits map to different kinds",
+    "gaps": "runs that lack evidence that would have earned a better exit",
+    "stage": "stage of enforcement, by the proposed exit kind",
+    "agree": "runs where exit and legacy exit agree",
+    "disagree": "runs where they disagree",
+    "supports": "runs where operators' recovery supports the proposed exit",
+    "contradicts": "runs where it contradicts the proposed exit",
+    "silent": "runs where it says nothing of the proposed exit",
+    "prohibited_exits": "runs whose proposed exit the invariants rule out; never any under a proved table",
 }
 """What the columns mean that views compute."""
 _DERIVED_OF = {
@@ -87,6 +106,11 @@ _DERIVED_OF = {
     **{(view, "run_id"): "run" for view in ("v_exit_notes", "v_open_partials", "v_open_reviews", "v_reversals")},
     **{(view, "segment"): "segment of the run, when it was resumed" for view in ("v_open_partials", "v_open_reviews")},
     ("v_open_reviews", "state"): "open, claimed, paused, or decided with obligations left",
+    **{(view, "run_id"): "run; empty if it is not known" for view in ("v_comparison", "v_disagreements")},
+    **{
+        (view, "moment"): "when the run ended; if there is no event, when the legacy exit was decided, or else stored"
+        for view in ("v_comparison", "v_disagreements")
+    },
 }
 """The same, where a name means something else in one view."""
 

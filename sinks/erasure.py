@@ -30,6 +30,8 @@ KEPT: Mapping[str, str] = {
     "schema_migrations": "migrations",
     "redrives": "places of messages",
     "erasures": "what was erased",
+    "comparisons": "codes, counts and labels alone, which exits and legacy exits keep as well",
+    "settlings": "how far runs are settled",
 }
 """Tables that hold no evidence, and what they hold instead."""
 
