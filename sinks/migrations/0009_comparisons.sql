@@ -49,6 +49,7 @@ CREATE TABLE IF NOT EXISTS comparisons $on_cluster
     harm LowCardinality(String) COMMENT 'harm that the legacy exit did or hid; empty if none is known',
     actions Array(LowCardinality(String)) COMMENT 'what operators did, in order of time',
     decisions Array(LowCardinality(String)) COMMENT 'what reviewers decided, in order of time',
+    overrode Bool COMMENT 'whether a reviewer went against the agent''s proposal',
     recovery LowCardinality(String) COMMENT 'what operators and reviewers say of the proposed exit: supports, contradicts, silent',
     reversed Bool COMMENT 'whether a later enrichment showed an earlier partial to be wrong',
     gone Bool COMMENT 'whether nothing stands behind this row any more, because the event came',
@@ -131,6 +132,7 @@ SELECT
     stored.harm AS harm,
     stored.actions AS actions,
     stored.decisions AS decisions,
+    stored.overrode AS overrode,
     stored.recovery AS recovery,
     stored.reversed AS reversed,
     stored.settled_at AS settled_at
