@@ -27,7 +27,7 @@ _BY_AGENT = """
         countIf(pairing != 'event_missing' AND legacy_kind = 'unmapped') AS unmapped,
         countIf(legacy_contested) AS contested,
         countIf(notEmpty(evidence_gaps)) AS with_gaps,
-        countIf(isNull({moment})) AS undated,
+        sum(superseded) AS superseded,
         min({moment}) AS first,
         max({moment}) AS last,
         max(toUnixTimestamp64Micro(occurred_at)) AS last_event
@@ -41,7 +41,6 @@ _BY_HOUR = """
         countIf(pairing != 'event_missing') AS events,
         countIf(legacy_kind != '') AS legacy
     FROM {rows}
-    WHERE isNotNull({moment})
     GROUP BY hour
     ORDER BY hour
 """
@@ -62,8 +61,7 @@ _LABELS = """
 # A gap reads as `subject: field missing`, and a subject as the sort of record with a name of its own behind it.
 _GAPS = """
     SELECT
-        substringIndex(gap, ' ', 1) AS sort,
-        trimRight(sort, ':') AS record,
+        trimRight(substringIndex(gap, ' ', 1), ':') AS record,
         replaceOne(substring(gap, length(gap) - position(reverse(gap), ' :') + 2), ' missing', '') AS field,
         count() AS times,
         count() OVER () AS fields
@@ -129,7 +127,7 @@ class Coverage:
     unmapped: int = 0
     contested: int = 0
     with_gaps: int = 0
-    undated: int = 0
+    superseded: int = 0
     first: int | None = None
     last: int | None = None
     last_event: int | None = None
@@ -178,7 +176,7 @@ def coverage(select: Select, rows: str, scope: Scope, patient_since: int) -> Cov
 
 
 _COUNTED = ("events", "paired", "legacy_missing", "waiting", "event_missing", "unmapped", "contested", "with_gaps",
-            "undated")  # fmt: skip
+            "superseded")  # fmt: skip
 
 
 def _earliest(rows: Iterable[Mapping[str, Any]], name: str) -> int | None:

@@ -5,16 +5,16 @@ from typing import Any
 
 from schemas.types import EARLIEST, LATEST
 
-MOMENT = "toUnixTimestamp64Micro(ifNull(occurred_at, legacy_decided_at))"
-"""SQL: when a run ended; of a legacy exit without its event, when it was decided. NULL where nobody says."""
+MOMENT = "toUnixTimestamp64Micro(moment)"
+"""SQL: when a run ended, in microseconds; of a legacy exit without its event, when it was decided."""
 
 
 @dataclass(frozen=True)
 class Scope:
     """Runs that ended in ``[since, until)``, microseconds, of one tenant, agent and workflow, or of all.
 
-    A legacy exit without its event says neither agent nor workflow, and some say no time. They belong to every scope
-    but another tenant's, since nothing shows that they do not.
+    A legacy exit without its event says neither agent nor workflow. It belongs to all of its tenant's and its time's,
+    since nothing shows that it does not.
     """
 
     since: int = EARLIEST
@@ -27,7 +27,10 @@ class Scope:
     def condition(self) -> str:
         """SQL with the parameters below."""
         lone = "pairing = 'event_missing'"
-        parts = [f"ifNull({MOMENT} >= {{since:Int64}} AND {MOMENT} < {{until:Int64}}, 1)"]
+        parts = [
+            "moment >= fromUnixTimestamp64Micro({since:Int64})",
+            "moment < fromUnixTimestamp64Micro({until:Int64})",
+        ]
         if self.tenant is not None:
             parts.append("tenant = {tenant:String}")
         if self.agent is not None:

@@ -1,0 +1,60 @@
+"""How figures of a comparison read, on the terminal and on the page."""
+
+from datetime import timedelta
+
+from schemas.types import EPOCH
+from shadow.shares import Share
+
+NOTHING = "-"
+"""Stands where there is no share, since nothing was counted."""
+
+
+def percent(value: float) -> str:
+    """A share with one decimal. What is not nothing never reads as nothing, and what is not all never as all."""
+    if 0 < value < 0.0005:
+        return "<0.1%"
+    if 0.9995 <= value < 1:
+        return ">99.9%"
+    return f"{value:.1%}"
+
+
+def share(given: Share) -> str:
+    """The share alone."""
+    return NOTHING if given.value is None else percent(given.value)
+
+
+def interval(given: Share) -> str:
+    """Its interval of 95 %."""
+    return NOTHING if given.interval is None else between(*given.interval)
+
+
+def between(low: float, high: float) -> str:
+    """Two shares as the ends of an interval."""
+    return f"{percent(low)} to {percent(high)}"
+
+
+def instant(micros: int | None) -> str:
+    """A moment to the minute, in UTC."""
+    if micros is None:
+        return "never"
+    return (EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%d %H:%M").zfill(16)
+
+
+def words(name: str) -> str:
+    """A name of ours as words: underscores are for programs."""
+    return name.replace("_", " ")
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(shares: tuple[Share, ...]) -> str:
+    """A share for each part of the period as one bar each, the largest the highest; a gap where nothing was counted."""
+    most = max((each.value or 0.0 for each in shares), default=0.0)
+    return "".join(_bar(each, most) for each in shares)
+
+
+def _bar(given: Share, most: float) -> str:
+    if given.value is None:
+        return " "
+    return _BARS[round(given.value / most * (len(_BARS) - 1))] if most else _BARS[0]
