@@ -109,6 +109,15 @@ class Pair:
         return ", ".join(given) or "without a label"
 
 
+PAIR_SQL = """
+    SELECT tenant, event_id, pairing, legacy_kind, legacy_label, legacy_http_status, legacy_error_class, legacy_retries,
+        legacy_queue, legacy_user_visible, legacy_decided_at, legacy_records, legacy_contested, dispatcher,
+        dispatcher_version, mapping_digest, actions, decisions, recovery, reversed
+    FROM comparisons FINAL
+    WHERE identity = cityHash64({tenant:String}, {run_id:String})
+        AND tenant = {tenant:String} AND subject = {run_id:String} AND NOT unseen AND NOT gone
+"""
+"""The comparison of one run, by identity, which reads the table directly because it has a key for that."""
 BESIDE_SQL = """
     SELECT kind, count() AS runs FROM v_comparison
     WHERE pairing = 'paired' AND tenant = {tenant:String} AND ifNull(dispatcher, '') = {dispatcher:String}
