@@ -227,6 +227,26 @@ class LifecycleSettings(_Section):
     evaluate_s: float = Field(10.0, gt=0, description="seconds between two evaluations of alerts")
 
 
+class ShadowSettings(_Section):
+    """How legacy exits are compared, and what is declared about those who would act on the new ones."""
+
+    mapping: _Path | None = Field(None, description="label mapping; the default mapping if absent")
+    patience_s: float = Field(
+        86_400.0, ge=0, description="seconds after the end of a run for which its legacy exit is still waited for"
+    )
+    costs: _Path | None = Field(None, description="costs of a run by legacy and new exit; none are counted if absent")
+    accepted: _Path | None = Field(None, description="accepted differences; none if absent")
+    partial_consumers_handle_completeness: bool = Field(
+        default=False, description="whether every consumer of results handles completeness = partial"
+    )
+    packet_exercised: bool = Field(
+        default=False, description="whether reviewers have decided from review packets, as an exercise"
+    )
+    override_exercised: bool = Field(
+        default=False, description="whether overriding a decision of the new dispatcher has been exercised"
+    )
+
+
 class Settings(_Section):
     """All settings, by section."""
 
@@ -239,6 +259,7 @@ class Settings(_Section):
     kafka: KafkaSettings = KafkaSettings()
     registry: RegistrySettings = RegistrySettings()
     topics: TopicsSettings = TopicsSettings()
+    shadow: ShadowSettings = ShadowSettings()
 
 
 def resolve(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Mapping[str, Any]]) -> Settings:
