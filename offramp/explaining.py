@@ -13,10 +13,14 @@ from classifier.counterfactual import Exit
 from classifier.decide import Classifier
 from classifier.explain import Explanation, FactShown, explain
 from classifier.fact import Event
+from offramp import pairing
+from offramp.accepting import read
 from offramp.errors import CheckFailedError, ConfigurationError
 from offramp.ingestion import open_sources
 from offramp.page import Page
+from offramp.pairing import Beside, beside
 from offramp.session import Session
+from offramp.shadowing import settled_store
 from schemas.errors import MessageError
 from schemas.exits import Classification, ReviewPacket
 from schemas.types import Record, to_iso
@@ -26,16 +30,19 @@ from streams.worker import TERMINAL_EVENT
 
 NEAR = 3
 _LISTS_THEM = 'offramp query "SELECT tenant, event_id FROM v_exits" lists them'
+_ERASED = "the evidence of {} was erased on request; `offramp query` still has its exit"
 _LONGEST_VALUE = 160
 
 
 @dataclass(frozen=True)
 class Explained:
-    """An event with its explanation, and the classification that the store holds, None where there is none."""
+    """An event with its explanation, and of the store the classification and the legacy exit, each None where there is
+    none."""
 
     event: Event
     explanation: Explanation
     stored: dict[str, Any] | None
+    beside: Beside | None = None
 
     @property
     def is_stored_by_another(self) -> bool:
@@ -51,15 +58,21 @@ class Explained:
 
 def from_store(session: Session, event_id: str, tenant: str | None) -> Explained:
     """Explain a stored event. Raises CheckFailedError if there is none of that id."""
-    with session.existing_store("explain") as store:
+    path = session.settings.shadow.accepted
+    accepted, classifier = read(path) if path else (), _classifier(session)
+    with settled_store(session, "explain") as settled:
+        store = settled.store
         found = store.event(event_id, tenant)
         if found is None:
             raise _unknown(event_id, tenant, "the store", _near_in(store, event_id), _LISTS_THEM)
-        stored = store.classification(found.event_id, found.tenant)
-    if found.is_erased:
-        raise CheckFailedError(f"the evidence of {event_id} was erased on request; `offramp query` still has its exit")
-    event = json.loads(found.text)
-    return Explained(event, explain(event, _classifier(session)), stored)
+        if found.is_erased:
+            raise CheckFailedError(
+                f"the evidence of {event_id} was erased on request; `offramp query` still has its exit"
+            )
+        event = json.loads(found.text)
+        explanation, stored = explain(event, classifier), store.classification(found.event_id, found.tenant)
+        legacy = beside(store, event, explanation, classifier, accepted, session.clock.now_micros())
+    return Explained(event, explanation, stored, legacy)
 
 
 def _near_in(store: Store, event_id: str) -> list[str]:
@@ -135,6 +148,7 @@ def as_json(explained: Explained) -> dict[str, Any]:
         "event": {name: explained.event[name] for name in ("tenant", "event_id", "run_id")},
         "stored": None if stored is None else {name: stored[name] for name in _STORED},
         "stored_by_another": explained.is_stored_by_another,
+        "pair": pairing.as_json(explained.beside),
         **whole,
     }
 
@@ -158,6 +172,7 @@ def show(explained: Explained) -> None:
     """Print everything, outcome first."""
     page = Page()
     _show_outcome(page, explained)
+    pairing.show(page, explained.beside)
     explanation = explained.explanation
     _show_row(page, explanation)
     _show_rest(page, explanation)
