@@ -117,7 +117,7 @@ def traffic_in(store: Store, old: Table, new: Table, period: Period, sample: int
     """
     # What can be replayed sorts first, so that it is the one that is taken of an event's classifications.
     rows = f"""
-        SELECT tenant, event_id, occurred_at, fact_bits, {_why_not(store, old, new)} AS why
+        SELECT tenant, event_id, occurred_at, fact_bits, {why_not_replayable(store, old, new)} AS why
         FROM exit_classifications FINAL
         WHERE occurred_at >= fromUnixTimestamp64Micro({period.since})
             AND occurred_at < fromUnixTimestamp64Micro({period.until})
@@ -136,30 +136,33 @@ def traffic_in(store: Store, old: Table, new: Table, period: Period, sample: int
     return Traffic(sum(each.events for each in affected.values()), affected, dict(excluded))
 
 
-def _why_not(store: Store, old: Table, new: Table) -> str:
-    """SQL: why the facts of a classification are not those that both tables would be asked about, else empty."""
-    judged_alike = [
-        f"'{row['table_digest']}'"
-        for row in _rows(store, "SELECT DISTINCT table_digest, table_text FROM v_tables")
-        if _same_thresholds(row["table_text"], old, new)
-    ]
-    alike = f"table_digest IN ({', '.join(judged_alike)})" if judged_alike else "0"
+def why_not_replayable(store: Store, *tables: Table) -> str:
+    """SQL: why the facts of a classification are not those that all of ``tables`` would be asked about, else empty.
+
+    Over the columns ``tenant``, ``event_id``, ``table_digest`` and ``classifier_version``.
+    """
+    decided = [*_rows(store, "SELECT DISTINCT table_digest, table_text FROM v_tables")]
+    judged_alike = [row for row in decided if _same_thresholds(row["table_text"], tables)]
+    alike = ", ".join(f"'{row['table_digest']}'" for row in judged_alike)
+    # Looking for events without steps reads all evidence, so only where some table needs it.
     stepless = "SELECT identity FROM terminal_events FINAL WHERE JSONLength(event, 'steps') = 0"
+    otherwise = "" if judged_alike == decided else f"cityHash64(tenant, event_id) IN ({stepless}), '',"
     return f"""
         multiIf(
             classifier_version != '{CLASSIFIER_VERSION}', '{OTHER_VERSION}',
-            {alike} OR cityHash64(tenant, event_id) IN ({stepless}), '',
+            table_digest IN ({alike or "''"}), '',
+            {otherwise}
             '{OTHER_THRESHOLDS}'
         )
     """
 
 
-def _same_thresholds(text: str, old: Table, new: Table) -> bool:
+def _same_thresholds(text: str, tables: Sequence[Table]) -> bool:
     try:
         stored = load(text)
     except TableError:  # of a version of the program that knew other facts
         return False
-    return not threshold_changes(stored, old) and not threshold_changes(stored, new)
+    return not any(threshold_changes(stored, table) for table in tables)
 
 
 def _rows(store: Store, sql: str) -> Iterator[dict[str, Any]]:
