@@ -19,7 +19,7 @@ _BY_AGENT = """
         tenant,
         agent_id,
         ifNull(agent_version, '') AS agent_version,
-        countIf(pairing != 'event_missing') AS events,
+        countIf(pairing != 'event_missing') AS runs,
         countIf(pairing = 'paired') AS paired,
         countIf(pairing = 'legacy_missing') AS legacy_missing,
         countIf(pairing = 'legacy_missing' AND {moment} > {{patient_since:Int64}}) AS waiting,
@@ -33,7 +33,7 @@ _BY_AGENT = """
         max(toUnixTimestamp64Micro(occurred_at)) AS last_event
     FROM {rows}
     GROUP BY tenant, agent_id, agent_version
-    ORDER BY events DESC, tenant, agent_id, agent_version
+    ORDER BY runs DESC, tenant, agent_id, agent_version
 """
 _BY_HOUR = """
     SELECT
@@ -79,7 +79,7 @@ class Agent(NamedTuple):
     tenant: str
     agent_id: str
     agent_version: str
-    events: int
+    runs: int
     paired: int
     waiting: int
 
@@ -114,12 +114,12 @@ class Silence(NamedTuple):
 class Coverage:
     """Runs that were seen, and those of which a part is missing. Instants are microseconds, None where none is known.
 
-    ``waiting`` is the part of ``legacy_missing`` whose legacy exit may still come. ``labels`` and ``gaps`` name the
-    most frequent of ``labels_in_all`` and ``gaps_in_all``. ``silences`` are in order of time, between ``first`` and
-    ``last``.
+    ``runs`` have an event, those of ``event_missing`` have none. ``waiting`` is the part of ``legacy_missing`` whose
+    legacy exit may still come. ``labels`` and ``gaps`` name the most frequent of ``labels_in_all`` and ``gaps_in_all``.
+    ``silences`` are in order of time, between ``first`` and ``last``.
     """
 
-    events: int = 0
+    runs: int = 0
     paired: int = 0
     legacy_missing: int = 0
     waiting: int = 0
@@ -141,7 +141,12 @@ class Coverage:
     @property
     def unseen_agents(self) -> tuple[Agent, ...]:
         """Versions of agents with events, none of which has a legacy exit."""
-        return tuple(each for each in self.agents if each.events and not each.paired)
+        return tuple(each for each in self.agents if each.runs and not each.paired)
+
+    @property
+    def legacy_exits(self) -> int:
+        """Runs, and missing events, of which there is a legacy exit."""
+        return self.paired + self.event_missing
 
     @property
     def judged(self) -> int:
@@ -175,7 +180,7 @@ def coverage(select: Select, rows: str, scope: Scope, patient_since: int) -> Cov
     )
 
 
-_COUNTED = ("events", "paired", "legacy_missing", "waiting", "event_missing", "unmapped", "contested", "with_gaps",
+_COUNTED = ("runs", "paired", "legacy_missing", "waiting", "event_missing", "unmapped", "contested", "with_gaps",
             "superseded")  # fmt: skip
 
 

@@ -1,0 +1,448 @@
+"""The legacy dispatcher against the new one: the questions to the store, and the figures that their answers give.
+
+Everything is aggregated by the engine; what comes back is bounded by the names of exits, reasons and disagreements, not
+by the number of runs. Shares have intervals of 95 % (Wilson). A pair is judged if its legacy exit has a kind.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from schemas.exits import KINDS
+from shadow.accepted import Accepted, Count, Verdict, accepted_sql, counts_sql, verdicts
+from shadow.behaviours import BEHAVIOURS, Behaviour, behaviours_sql
+from shadow.calibration import Calibration, Escalation, calibration, read
+from shadow.candidate import Candidate
+from shadow.costs import Bill, Costs, bill
+from shadow.coverage import Coverage, Select, coverage
+from shadow.scope import MOMENT, Scope
+from shadow.shares import Change, Kappa, Share, change, kappa
+
+LEGACY_KINDS = (*KINDS, "error", "unmapped")
+"""What the legacy dispatcher can have done: an exit, a generic error, or something that the mapping does not know."""
+
+SLICES = 24
+"""Equal parts of the period that a trend is drawn over; its halves are what is compared."""
+
+EXAMPLES = 3
+_JUDGED = frozenset({"agree", "disagree"})
+_CUBE = """
+    SELECT
+        pairing, kind, reason_code, legacy_kind, verdict, disagreement, owner, harm, recovery, reversed,
+        verdict = 'disagree' AND ({accepted}) AS accepted,
+        {behaviours} AS behaviours,
+        has(prohibited, kind) AS prohibited_exit,
+        has(prohibited, legacy_kind) AS ruled_out,
+        count() AS runs,
+        count(packet_completeness) AS packets,
+        countIf(packet_completeness = 1) AS whole_packets,
+        sum(packet_completeness) AS completeness
+    FROM {rows}
+    GROUP BY ALL
+"""
+_TREND = """
+    SELECT
+        intDiv({moment} - {{first:Int64}}, {{width:Int64}}) AS slice,
+        if(verdict = 'disagree' AND NOT ({accepted}), disagreement, '') AS disagreement,
+        count() AS runs
+    FROM {rows}
+    WHERE verdict IN ('agree', 'disagree')
+    GROUP BY ALL
+"""
+# The worst first: an effect that nobody knows of, then one that may happen twice, then what a user or an operator is
+# wrongly told, then work that is only wasted.
+WORST_FIRST = (
+    "ambiguity_concealed",
+    "duplicate_mutation_possible",
+    "denial_retried",
+    "incompleteness_concealed",
+    "partial_discarded",
+    "outage_escalated",
+)
+_EXAMPLES = """
+    SELECT
+        disagreement,
+        groupArraySorted({most})((
+            transform(toString(harm), {harms}, range(1, {number}), {number}),
+            -toInt64(obligations),
+            -{moment},
+            tenant, event_id, ifNull(legacy_label, ''), toString(legacy_kind), toString(kind), toString(reason_code),
+            toString(harm)
+        )) AS worst
+    FROM {rows}
+    WHERE verdict = 'disagree' AND NOT ({accepted})
+    GROUP BY disagreement
+"""
+_REVERSED = """
+    SELECT tenant, event_id, ifNull(legacy_label, '') AS label, legacy_kind, kind, reason_code, harm, obligations
+    FROM {rows}
+    WHERE reversed
+    ORDER BY moment DESC, tenant, event_id
+    LIMIT {most}
+"""
+
+
+class Example(NamedTuple):
+    """A run that shows a disagreement: which, what both sides said, what harm that did ('' for none), what is owed."""
+
+    tenant: str
+    event_id: str
+    label: str
+    legacy_kind: str
+    kind: str
+    reason_code: str
+    harm: str
+    obligations: int
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Runs that disagree in one named way and that nobody has accepted, as shares of the judged pairs.
+
+    ``trend`` has a share for each of the equal parts of the period, ``halves`` the earlier half's and the later's.
+    ``accepted`` counts the runs that an accepted difference covers, which are in no other number here.
+    """
+
+    name: str
+    owner: str
+    runs: Share
+    accepted: int
+    ruled_out: int
+    halves: tuple[Share, Share]
+    trend: tuple[Share, ...]
+    examples: tuple[Example, ...]
+
+    @property
+    def change(self) -> Change:
+        """Whether the later half differs from the earlier one."""
+        return change(*self.halves)
+
+
+class Recovery(NamedTuple):
+    """What operators did about the runs of one proposed exit: runs whose actions support it, contradict it, or say
+    nothing about it."""
+
+    kind: str
+    reason_code: str
+    supports: int
+    contradicts: int
+    silent: int
+
+    @property
+    def contradicted(self) -> Share:
+        """Of the runs about which operators said anything."""
+        return Share(self.contradicts, self.supports + self.contradicts)
+
+
+class Seen(NamedTuple):
+    """How often a behaviour was seen, how often legacy called it a success, how often operators contradict the exit."""
+
+    behaviour: Behaviour
+    runs: Share
+    legacy_success: Share
+    contradicted: Share
+
+
+class HandOff(NamedTuple):
+    """How much of what a reviewer needs the packets hold: packets that hold all, and the mean share, None of none."""
+
+    whole: Share
+    mean: float | None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked. ``patience_us`` is how long, in microseconds, a legacy exit may take before it counts as missing
+    for good; ``now`` is in microseconds too."""
+
+    scope: Scope
+    now: int
+    patience_us: int
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    accepted: tuple[Accepted, ...] = ()
+    costs: Costs | None = None
+    candidate: Candidate | None = None
+
+    @property
+    def rows(self) -> str:
+        """SQL of the runs that are asked about, with the columns of ``v_comparison``."""
+        if self.candidate is not None:
+            return self.candidate.rows(self.scope)
+        return f"(SELECT * FROM v_comparison WHERE {self.scope.condition})"  # noqa: S608 -- constant text
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that a comparison shows, in the order in which it is to be read.
+
+    ``not_replayable`` counts runs, by reason, that a candidate table could not be asked about and that are in no other
+    figure. ``cells`` counts paired runs by (legacy kind, new kind); ``agreeing`` those of them that agree.
+    """
+
+    question: Question
+    coverage: Coverage
+    not_replayable: Mapping[str, int]
+    cells: Mapping[tuple[str, str], int]
+    agreeing: Mapping[tuple[str, str], int]
+    disagreements: tuple[Disagreement, ...]
+    harms: Mapping[str, int]
+    accepted: tuple[Verdict, ...]
+    bill: Bill | None
+    recovery: tuple[Recovery, ...]
+    reversals: int
+    reversal_examples: tuple[Example, ...]
+    behaviours: tuple[Seen, ...]
+    hand_off: HandOff
+    calibration: Calibration
+    prohibited_exits: int
+    ruled_out: int
+
+    @property
+    def judged_cells(self) -> dict[tuple[str, str], int]:
+        """``cells`` without those that the mapping has no kind for."""
+        return {cell: runs for cell, runs in self.cells.items() if cell[0] != "unmapped"}
+
+    @property
+    def judged(self) -> int:
+        """Pairs that agreement is counted over."""
+        return sum(self.judged_cells.values())
+
+    @property
+    def pairs(self) -> int:
+        """All pairs, those without a kind too."""
+        return sum(self.cells.values())
+
+    @property
+    def agreement(self) -> Share:
+        """Of the judged pairs. Never to be shown alone: see ``by_legacy``, ``by_new`` and ``kappa``."""
+        return Share(sum(self.agreeing.values()), self.judged)
+
+    @property
+    def by_legacy(self) -> dict[str, Share]:
+        """Of the runs that legacy called this, how many the new dispatcher calls so too."""
+        return {kind: self._agreeing_in(0, kind) for kind in LEGACY_KINDS if kind != "unmapped"}
+
+    @property
+    def by_new(self) -> dict[str, Share]:
+        """Of the runs that are this for the new dispatcher, how many legacy called so too."""
+        return {kind: self._agreeing_in(1, kind) for kind in KINDS}
+
+    def _agreeing_in(self, side: int, kind: str) -> Share:
+        agreeing = sum(runs for cell, runs in self.agreeing.items() if cell[side] == kind)
+        return Share(agreeing, sum(runs for cell, runs in self.judged_cells.items() if cell[side] == kind))
+
+    @property
+    def kappa(self) -> Kappa | None:
+        """Agreement beyond chance, over the judged pairs; None where it has no meaning."""
+        return kappa(self.judged_cells)
+
+    @property
+    def disagreeing(self) -> Share:
+        """Runs that disagree and that nobody has accepted, of the judged pairs."""
+        return Share(sum(each.runs.count for each in self.disagreements), self.judged)
+
+    @property
+    def accepted_runs(self) -> int:
+        """Runs that disagree and are covered by an accepted difference that stands."""
+        return sum(each.accepted for each in self.disagreements)
+
+    @property
+    def escalation(self) -> Escalation:
+        """Runs that the new dispatcher would hand to a person, of all runs with an event."""
+        handed = next(each.runs for each in self.behaviours if each.behaviour.name == "hand_off")
+        return Escalation(handed.count, handed.of)
+
+    @property
+    def legacy_escalation(self) -> Escalation:
+        """Runs that legacy opened a human ticket for, of the judged pairs."""
+        escalated = sum(runs for (legacy, _), runs in self.judged_cells.items() if legacy == "human_queue")
+        return Escalation(escalated, self.judged)
+
+
+def report(select: Select, question: Question) -> Report:
+    """Ask everything. ``select`` runs SQL against an open store; nothing is written."""
+    rows, scope = question.rows, question.scope
+    seen = coverage(select, rows, scope, question.now - question.patience_us)
+    judged = _judge_accepted(select, question)
+    accepted = accepted_sql(judged)
+    cube = select(_CUBE.format(rows=rows, accepted=accepted, behaviours=behaviours_sql()), scope.parameters)
+    cells, agreeing = _cells(cube), _cells(row for row in cube if row["verdict"] == "agree")
+    disagreeing = _cells(row for row in cube if row["verdict"] == "disagree")
+    examples = _examples(select, rows, scope, accepted) if disagreeing else {}
+    trends = _trends(select, question, accepted, seen)
+    reversals = _total(row for row in cube if row["reversed"])
+    return Report(
+        question=question,
+        coverage=seen,
+        not_replayable={} if question.candidate is None else question.candidate.not_replayable(select, scope),
+        cells=cells,
+        agreeing=agreeing,
+        disagreements=_disagreements(cube, trends, examples),
+        harms=_harms(cube),
+        accepted=judged,
+        bill=None if question.costs is None else bill(question.costs, cells, disagreeing),
+        recovery=_recovery(cube),
+        reversals=reversals,
+        reversal_examples=_reversed(select, rows, scope) if reversals else (),
+        behaviours=_behaviours(cube),
+        hand_off=_hand_off(cube),
+        calibration=calibration(read(select, rows, scope.parameters)),
+        prohibited_exits=_total(row for row in cube if row["prohibited_exit"] and row["kind"]),
+        ruled_out=_total(row for row in cube if row["ruled_out"] and row["verdict"] in _JUDGED),
+    )
+
+
+def _judge_accepted(select: Select, question: Question) -> tuple[Verdict, ...]:
+    """What each accepted difference covers in this scope, and whether it stands."""
+    if not question.accepted:
+        return ()
+    sql = f"SELECT {counts_sql(question.accepted)} FROM {question.rows}"  # noqa: S608 -- quoted literals
+    (row,) = select(sql, question.scope.parameters)
+    counts = [Count(pairs, paired) for pairs, paired in zip(row["pairs"], row["paired"], strict=True)]
+    return verdicts(question.accepted, counts, question.now)
+
+
+def _total(rows: Iterable[Mapping[str, Any]]) -> int:
+    return sum(row["runs"] for row in rows)
+
+
+def _cells(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], int]:
+    """Runs by legacy and new kind, of those that have both, in the order of the kinds."""
+    found = Counter[tuple[str, str]]()
+    for row in rows:
+        if row["pairing"] == "paired":
+            found[row["legacy_kind"], row["kind"]] += row["runs"]
+    return dict(sorted(found.items(), key=lambda cell: _place(*cell[0])))
+
+
+def _place(legacy: str, new: str) -> tuple[int, int]:
+    return LEGACY_KINDS.index(legacy), KINDS.index(new)
+
+
+def _harms(cube: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Runs by harm, the worst harm first; those that somebody has accepted too, since that undoes no harm."""
+    found = Counter[str]()
+    for row in cube:
+        if row["harm"]:
+            found[row["harm"]] += row["runs"]
+    return {harm: found[harm] for harm in WORST_FIRST if found[harm]}
+
+
+# --- named disagreements
+
+
+def _disagreements(
+    cube: Sequence[Mapping[str, Any]],
+    trends: Mapping[str, tuple[Share, ...]],
+    examples: Mapping[str, tuple[Example, ...]],
+) -> tuple[Disagreement, ...]:
+    """The most frequent first."""
+    judged = _total(row for row in cube if row["verdict"] in _JUDGED)
+    owners = {row["disagreement"]: row["owner"] for row in cube}
+    counts, accepted, ruled_out = Counter[str](), Counter[str](), Counter[str]()
+    for row in cube:
+        if row["verdict"] == "disagree":
+            name = row["disagreement"]
+            (accepted if row["accepted"] else counts)[name] += row["runs"]
+            ruled_out[name] += row["runs"] if row["ruled_out"] and not row["accepted"] else 0
+    return tuple(
+        Disagreement(
+            name=name,
+            owner=owners[name],
+            runs=Share(counts[name], judged),
+            accepted=accepted[name],
+            ruled_out=ruled_out[name],
+            halves=_halves(trends.get(name, ())),
+            trend=trends.get(name, ()),
+            examples=examples.get(name, ()),
+        )
+        for name in sorted(counts | accepted, key=lambda name: (-counts[name], name))
+    )
+
+
+def _trends(select: Select, question: Question, accepted: str, seen: Coverage) -> dict[str, tuple[Share, ...]]:
+    """Shares of the judged pairs by disagreement, for equal parts of the time between the first run and the last."""
+    if seen.first is None or seen.last is None or not seen.judged:
+        return {}
+    width = (seen.last - seen.first) // SLICES + 1
+    sql = _TREND.format(rows=question.rows, accepted=accepted, moment=MOMENT)
+    rows = select(sql, {**question.scope.parameters, "first": seen.first, "width": width})
+    judged, found = Counter[int](), Counter[tuple[str, int]]()
+    for row in rows:
+        judged[row["slice"]] += row["runs"]
+        found[row["disagreement"], row["slice"]] += row["runs"]
+    names = {name for name, _ in found if name}
+    return {name: tuple(Share(found[name, part], judged[part]) for part in range(SLICES)) for name in names}
+
+
+def _halves(trend: Sequence[Share]) -> tuple[Share, Share]:
+    middle = len(trend) // 2
+    return _together(trend[:middle]), _together(trend[middle:])
+
+
+def _together(shares: Sequence[Share]) -> Share:
+    return Share(sum(each.count for each in shares), sum(each.of for each in shares))
+
+
+def _examples(select: Select, rows: str, scope: Scope, accepted: str) -> dict[str, tuple[Example, ...]]:
+    sql = _EXAMPLES.format(
+        rows=rows, moment=MOMENT, accepted=accepted, most=EXAMPLES, harms=list(WORST_FIRST), number=len(WORST_FIRST) + 1
+    )
+    return {
+        row["disagreement"]: tuple(_example([*each.values()]) for each in row["worst"])
+        for row in select(sql, scope.parameters)
+    }
+
+
+def _example(worst: Sequence[Any]) -> Example:
+    _, owed, _, *names = worst
+    return Example._make([*names, -owed])
+
+
+def _reversed(select: Select, rows: str, scope: Scope) -> tuple[Example, ...]:
+    return tuple(Example(**row) for row in select(_REVERSED.format(rows=rows, most=EXAMPLES), scope.parameters))
+
+
+# --- operators, and ways to end
+
+
+def _recovery(cube: Iterable[Mapping[str, Any]]) -> tuple[Recovery, ...]:
+    """By proposed exit and reason, what operators contradict most first."""
+    found: dict[tuple[str, str], Counter[str]] = {}
+    for row in cube:
+        if row["kind"]:
+            found.setdefault((row["kind"], row["reason_code"]), Counter())[row["recovery"]] += row["runs"]
+    rows = (Recovery(*key, said["supports"], said["contradicts"], said["silent"]) for key, said in found.items())
+    return tuple(
+        sorted(rows, key=lambda row: (-row.contradicts, -row.supports, KINDS.index(row.kind), row.reason_code))
+    )
+
+
+def _behaviours(cube: Sequence[Mapping[str, Any]]) -> tuple[Seen, ...]:
+    events = [row for row in cube if row["kind"]]
+    whole = _total(events)
+    return tuple(
+        _seen(each, [row for row in events if row["behaviours"] & 1 << place], whole)
+        for place, each in enumerate(BEHAVIOURS)
+    )
+
+
+def _seen(behaviour: Behaviour, rows: Sequence[Mapping[str, Any]], events: int) -> Seen:
+    judged = [row for row in rows if row["verdict"] in _JUDGED]
+    said = Counter[str]()
+    for row in rows:
+        said[row["recovery"]] += row["runs"]
+    return Seen(
+        behaviour,
+        runs=Share(_total(rows), events),
+        legacy_success=Share(_total(row for row in judged if row["legacy_kind"] == "completed"), _total(judged)),
+        contradicted=Share(said["contradicts"], said["supports"] + said["contradicts"]),
+    )
+
+
+def _hand_off(cube: Iterable[Mapping[str, Any]]) -> HandOff:
+    rows = [row for row in cube if row["packets"]]
+    packets = sum(row["packets"] for row in rows)
+    mean = sum(row["completeness"] for row in rows) / packets if packets else None
+    return HandOff(Share(sum(row["whole_packets"] for row in rows), packets), mean)
