@@ -8,21 +8,17 @@ decision tables have changed, every run is settled anew.
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from shadow.disagreement import ROWS, flags_sql, judge_sql
 from shadow.mapping import LabelMapping
 from shadow.recovery import WORDS, recovery_sql
-from sinks.comparisons import Comparisons, Judgement, Settling
+from sinks.comparisons import Comparisons, Judgement, Progress, Settling
 from sinks.store import Store
 
 RULES = "1"
 """Edition of how rows are put together; a new one settles every run anew."""
-
-Progress = Callable[[int, int], None]
-"""Told how many parts of how many are done."""
 
 
 class Settled(NamedTuple):

@@ -27,6 +27,9 @@ _HASH_SPACE = 2**64
 _NEVER = -9_000_000_000_000_000_000
 """Before every instant, in microseconds."""
 
+Progress = Callable[[int, int], None]
+"""Told how many parts of how many are done."""
+
 
 class Judgement(NamedTuple):
     """What to make of a run, as SQL.
@@ -88,24 +91,29 @@ _NAMED = " UNION ALL ".join(
     f"SELECT tenant, {_EVENT} AS named, {_RUN} AS run FROM {table} WHERE {_SINCE.format(column='ingested_at')}"
     for table in COMPANION_TABLES.values()
 )
-_TOUCHED = f"""
-    SELECT cityHash64(tenant, run_id) AS hash FROM exit_classifications
-    WHERE {_SINCE.format(column="classified_at")} AND hash BETWEEN {{low:UInt64}} AND {{high:UInt64}}
-    UNION ALL
-    SELECT cityHash64(tenant, if(named != '', named, run)) AS hash FROM ({_NAMED})
-    WHERE hash BETWEEN {{low:UInt64}} AND {{high:UInt64}}
-    UNION ALL
-    SELECT cityHash64(tenant, run_id) AS hash FROM exit_classifications
-    WHERE identity IN (SELECT cityHash64(tenant, named) FROM ({_NAMED}) WHERE named != '')
-        AND hash BETWEEN {{low:UInt64}} AND {{high:UInt64}}
+_TOUCH = f"""
+    INSERT INTO touched_runs (hash, recorded_at)
+    SELECT DISTINCT hash, fromUnixTimestamp64Micro({{version:Int64}}) AS recorded_at
+    FROM
+    (
+        SELECT cityHash64(tenant, run_id) AS hash FROM exit_classifications
+        WHERE {_SINCE.format(column="classified_at")}
+        UNION ALL
+        SELECT cityHash64(tenant, if(named != '', named, run)) AS hash FROM ({_NAMED})
+        UNION ALL
+        SELECT cityHash64(tenant, run_id) AS hash FROM exit_classifications
+        WHERE identity IN (SELECT cityHash64(tenant, named) FROM ({_NAMED}) WHERE named != '')
+    )
 """
+_OF_SETTLING = "recorded_at = fromUnixTimestamp64Micro({version:Int64})"
+_TOUCHED = f"SELECT count() AS n FROM touched_runs WHERE {_OF_SETTLING}"
 
 
 def _chosen(subject: str, *, whole: bool) -> str:
     """Whether the run (or missing event) in the column ``subject`` is to be settled in this slice."""
-    hashed = f"cityHash64(tenant, {subject})"
-    within = f"{hashed} BETWEEN {{low:UInt64}} AND {{high:UInt64}}"
-    return within if whole else f"{within} AND {hashed} IN ({_TOUCHED})"
+    hashed, slice_ = f"cityHash64(tenant, {subject})", "BETWEEN {low:UInt64} AND {high:UInt64}"
+    touched = f"SELECT hash FROM touched_runs WHERE {_OF_SETTLING} AND hash {slice_}"
+    return f"{hashed} {slice_}" if whole else f"{hashed} IN ({touched})"
 
 
 # --- the rows
@@ -174,11 +182,15 @@ def _exits(*, whole: bool) -> str:
     """
 
 
-def _notes(judgement: Judgement) -> str:
+def _notes(judgement: Judgement, *, whole: bool) -> str:
     """Every companion: whom it names, when it happened, in a word what it says, and of a legacy exit everything."""
     whom = f"if({_EVENT} != '', ({_EVENT}, '', toInt64(0)), ('', {_RUN}, ifNull(segment, 0)))"
     nothing = f"('', {', '.join(['NULL'] * len(_LEGACY))})"
     everything = f"({judgement.legacy_kind}, {', '.join(_LEGACY)})"
+    # By hashes first, since what is made of a companion costs more than to see whom it is about.
+    of_runs = f"SELECT identity FROM exit_classifications WHERE {_chosen('run_id', whole=whole)}"
+    by_event = f"(cityHash64(tenant, {_EVENT}) IN ({of_runs}) OR ({_chosen(_EVENT, whole=whole)}))"
+    concerned = f"if({_EVENT} != '', {by_event}, {_RUN} != '' AND {_chosen(_RUN, whole=whole)})"
 
     def of(table: str, word: str, flag: str, only: str, at: str = "at") -> str:
         legacy = everything if table == "legacy_exits" else nothing
@@ -187,7 +199,7 @@ def _notes(judgement: Judgement) -> str:
                 ifNull(toUnixTimestamp64Micro({at}), {_NEVER}) AS moment, {word} AS word, {flag} AS flag,
                 CAST({legacy}, '{_LEGACY_TYPES}') AS legacy, toUnixTimestamp64Micro(ingested_at) AS stored
             FROM {table}
-            WHERE {only} AND ({_EVENT} != '' OR {_RUN} != '')
+            WHERE {only} AND {concerned}
         """
 
     decided = ("ifNull(decision, 'unknown')", "ifNull(overrode_proposal, false)", "event = 'decided'")
@@ -214,7 +226,7 @@ def _gathered(judgement: Judgement, *, whole: bool) -> str:
             max(type = 'review_events' AND flag) AS overrode,
             max(type = 'enrichments' AND flag) AS reverses,
             maxIf(stored, type = 'legacy_exits') AS legacy_stored
-        FROM ({_notes(judgement)}) AS notes
+        FROM ({_notes(judgement, whole=whole)}) AS notes
         INNER JOIN
         (
             SELECT tenant, subject, unseen, arrayJoin(multiIf(
@@ -319,8 +331,9 @@ class Comparisons:
         return [(row["table_digest"], row["classifier_version"]) for row in self._store.select(_TABLES)]
 
     def stored_since(self, since: int) -> int:
-        """How many exits and companions were stored at ``since`` or later, by the clocks of those who stored them."""
-        return sum(row["n"] for row in self._store.select(_COUNTED, {"since": since}))
+        """How many exits were stored at ``since`` or later, or companions of one type, if those are more, by the clocks
+        of those who stored them."""
+        return max(int(row["n"]) for row in self._store.select(_COUNTED, {"since": since}))
 
     def newest(self) -> int | None:
         """The latest ``settled_at`` of any row, None if there is no row."""
@@ -328,27 +341,26 @@ class Comparisons:
         return row["at"] if row["n"] else None
 
     def write(
-        self,
-        judgement: Judgement,
-        mapping_digest: str,
-        version: int,
-        since: int | None,
-        progress: Callable[[int, int], None],
+        self, judgement: Judgement, mapping_digest: str, version: int, since: int | None, progress: Progress
     ) -> int:
         """Settle the runs about which something was stored since then, all if ``since`` is None; how many they are.
 
         ``version`` becomes their ``settled_at``; ``progress`` is told how many slices of how many are done.
         """
-        stored = self.stored_since(_NEVER if since is None else since)
-        slices = max(1, -(-stored // SLICE_RUNS))
+        runs = self.stored_since(_NEVER) if since is None else self._touch(version, since)
+        slices = -(-runs // SLICE_RUNS)
         sql = _insert(judgement, whole=since is None)
-        given = {"version": version, "mapping": mapping_digest} | ({} if since is None else {"since": since})
         for number in range(slices):
             low, high = _HASH_SPACE * number // slices, _HASH_SPACE * (number + 1) // slices - 1
-            self._store.execute(sql, given | {"low": low, "high": high})
+            self._store.execute(sql, {"version": version, "mapping": mapping_digest, "low": low, "high": high})
             progress(number + 1, slices)
         self._store.execute(_RETRACT, {"version": version})
         return int(self._store.select(_WRITTEN, {"version": version})[0]["n"])
+
+    def _touch(self, version: int, since: int) -> int:
+        """Note what was touched since then; how many runs, missing events and runs of companions these are at most."""
+        self._store.execute(_TOUCH, {"version": version, "since": since})
+        return int(self._store.select(_TOUCHED, {"version": version})[0]["n"])
 
     def drop_before(self, version: int) -> None:
         """Delete the rows of earlier settlings, after one that settled every run; does nothing where that is forbidden,

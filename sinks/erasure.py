@@ -32,6 +32,7 @@ KEPT: Mapping[str, str] = {
     "erasures": "what was erased",
     "comparisons": "codes, counts and labels alone, which exits and legacy exits keep as well",
     "settlings": "how far runs are settled",
+    "touched_runs": "hashes of runs",
 }
 """Tables that hold no evidence, and what they hold instead."""
 

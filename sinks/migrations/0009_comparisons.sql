@@ -79,6 +79,18 @@ ORDER BY grounds
 $ttl_recorded_at
 COMMENT 'How far runs are settled. Read it through v_settlings';
 
+-- Written first by a settling that does not settle every run, so that its statements look this up instead of finding it
+-- out anew. The newest settling that touches a run has its row, so that there are never more rows than runs.
+CREATE TABLE IF NOT EXISTS touched_runs $on_cluster
+(
+    hash UInt64 COMMENT 'hash of tenant and run, or of tenant and an event that nobody has seen',
+    recorded_at DateTime64(6, 'UTC') COMMENT 'the settling that settles it; the same as settled_at of its rows'
+)
+ENGINE = $replacing(recorded_at)
+ORDER BY hash
+$ttl_recorded_at
+COMMENT 'What a settling has to settle';
+
 CREATE VIEW IF NOT EXISTS v_settlings $on_cluster AS
 SELECT grounds, mapping_id, mapping_version, mapping_digest, through, whole_at, runs, recorded_at
 FROM settlings FINAL
