@@ -111,7 +111,11 @@ _TOUCHED = f"SELECT count() AS n FROM touched_runs WHERE {_OF_SETTLING}"
 
 def _chosen(subject: str, *, whole: bool) -> str:
     """Whether the run (or missing event) in the column ``subject`` is to be settled in this slice."""
-    hashed, slice_ = f"cityHash64(tenant, {subject})", "BETWEEN {low:UInt64} AND {high:UInt64}"
+    return _chosen_by(f"cityHash64(tenant, {subject})", whole=whole)
+
+
+def _chosen_by(hashed: str, *, whole: bool) -> str:
+    slice_ = "BETWEEN {low:UInt64} AND {high:UInt64}"
     touched = f"SELECT hash FROM touched_runs WHERE {_OF_SETTLING} AND hash {slice_}"
     return f"{hashed} {slice_}" if whole else f"{hashed} IN ({touched})"
 
@@ -155,8 +159,7 @@ def _heads(*, whole: bool) -> str:
             SELECT tenant, {_EVENT} AS subject, true AS unseen, (toInt64(0), toInt64({_NEVER}), '') AS rank
             FROM legacy_exits
             WHERE {_EVENT} != '' AND {_chosen(_EVENT, whole=whole)} AND (tenant, {_EVENT}) NOT IN (
-                SELECT tenant, event_id FROM exit_classifications
-                WHERE identity BETWEEN {{low:UInt64}} AND {{high:UInt64}}
+                SELECT tenant, event_id FROM exit_classifications WHERE {_chosen_by("identity", whole=whole)}
             )
         )
         GROUP BY tenant, subject, unseen
