@@ -13,8 +13,9 @@ from offramp.console import counted
 from offramp.page import Page
 from schemas.types import to_iso
 from shadow.accepted import Accepted, standing
-from shadow.cause import BESIDE_SQL, PAIR_SQL, Diagnosis, Pair, Step, beside_parameters, diagnose
+from shadow.cause import BESIDE_SQL, PAIR_SQL, Diagnosis, Pair, beside_parameters, diagnose
 from shadow.disagreement import UNMAPPED, Verdict
+from shadow.evidence_change import Step
 from shadow.scope import Scope
 from sinks.store import Store
 
@@ -139,8 +140,8 @@ def _said(verdict: Verdict) -> str:
 def _show_diagnosis(page: Page, diagnosis: Diagnosis) -> None:
     page.line(f"Cause: {diagnosis.cause}. {diagnosis.why[:1].upper()}{diagnosis.why[1:]}.")
     if diagnosis.change is None:
-        tried = "there are more than were tried" if diagnosis.exhausted else "all were tried"
-        page.line(f"No change of one or two pieces of evidence would make both agree; {tried}.")
+        tried = "; there are more than were tried" if diagnosis.exhausted else ""
+        page.line(f"No change of evidence was found that would make both agree{tried}.")
         return
     page.line("The smallest change of evidence with which both would agree:")
     for step in diagnosis.change:
