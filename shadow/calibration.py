@@ -180,11 +180,18 @@ def read(select: Select, rows: str, parameters: Mapping[str, Any], most: int = M
 
     Where more than ``most`` events are stored, about so many are read, picked at random by the hash of their identity.
     """
-    stored = select("SELECT count() AS events FROM terminal_events", {})[0]["events"]
-    span = _HASHES - 1 if stored <= most else _HASHES * most // stored
     sql = _READING.format(rows=rows, fine=FINE, last=FINE - 1)
-    found = select(sql, {**parameters, "span": span})
+    found = select(sql, {**parameters, "span": span(select, most)})
     return [Row(**row) for row in found]
+
+
+def span(select: Select, most: int = MOST_EVENTS) -> int:
+    """The greatest hash of an event's identity up to which about ``most`` events are stored, or all if there are fewer.
+
+    Evidence is text that has to be parsed, so of a large store a part is read, at random since hashes are.
+    """
+    stored: int = select("SELECT count() AS events FROM terminal_events", {})[0]["events"]
+    return _HASHES - 1 if stored <= most else _HASHES * most // stored
 
 
 def calibration(rows: Iterable[Row]) -> Calibration:

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from shadow.statistics import Interval, bounds, further_trials, is_above, scaled, wilson
+from shadow.wording import between, percent
 
 STAGES = ("refusal", "fallback", "partial", "human_queue")
 """Kinds of exit in the order in which they are enforced, the most easily undone first."""
@@ -299,7 +300,7 @@ def _coverage(counts: Counts, thresholds: Thresholds) -> Finding | None:
         return None
     text = (
         f"{counts.judged:,} of {_counted(counts.due, 'run')} could be compared with a legacy exit "
-        f"({_percent(counts.judged / counts.due)}), of at least {_percent(thresholds.coverage_floor)}; "
+        f"({percent(counts.judged / counts.due)}), of at least {percent(thresholds.coverage_floor)}; "
         f"{counts.unmapped:,} have a legacy exit that the mapping has no kind for"
     )
     return Finding(Reason.COVERAGE_BELOW_FLOOR, text)
@@ -344,8 +345,8 @@ class _Rate(NamedTuple):
     def _seen(self, noun: str, verb: str) -> str:
         low, high = bounds(self.cases, self.trials, self.alpha)
         return (
-            f"{self.cases:,} of {_counted(self.trials, noun)} {verb}, a rate of {_percent(low)} to {_percent(high)}, "
-            f"to be below {_percent(self.limit)}"
+            f"{self.cases:,} of {_counted(self.trials, noun)} {verb}, a rate of {between(low, high)}, "
+            f"to be below {percent(self.limit)}"
         )
 
 
@@ -404,7 +405,3 @@ def _names(codes: Sequence[CodeAnswer]) -> str:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def _percent(share: float) -> str:
-    return f"{share:.1%}".replace("%", " %")
