@@ -26,7 +26,7 @@ from shadow.readiness import (
 )
 from shadow.scope import MOMENT, Scope
 from shadow.statistics import Interval
-from shadow.wording import between, percent
+from shadow.wording import NOTHING, between, percent
 from sinks.store import Store
 
 # Of runs without an event there is neither stage nor table, so they are a group of their own.
@@ -276,8 +276,8 @@ def _said(answer: Answer, more: int | None) -> str:
 
 
 def _show_codes(page: Page, stage: StageAnswer) -> None:
-    columns = [("reason code", "left"), ("runs", "right"), ("compared", "right"), ("unexplained", "right"),
-               ("contradicted", "right"), ("answer", "left")]  # fmt: skip
+    columns = [("reason code", "left"), ("runs", "right"), ("pairs", "right"), ("agree", "right"),
+               ("unexplained", "right"), ("against", "right"), ("answer", "left")]  # fmt: skip
     if stage.codes:
         console.table("", columns, [_row(code) for code in stage.codes])
     for code in stage.codes:
@@ -290,8 +290,16 @@ def _show_codes(page: Page, stage: StageAnswer) -> None:
 def _row(code: CodeAnswer) -> tuple[Any, ...]:
     counts = code.counts
     return (
-        counts.reason_code, counts.runs, f"{counts.judged:,}/{counts.due:,}",
-        f"{counts.unexplained:,}/{counts.judged:,} {between(*code.unexplained)}",
-        f"{counts.contradicts:,}/{counts.answered:,} {between(*code.contradictions)}",
-        _said(code.answer, code.more_runs),
-    )  # fmt: skip
+        counts.reason_code,
+        counts.runs,
+        counts.judged,
+        counts.agree,
+        _rate(counts.unexplained, counts.judged, code.unexplained),
+        _rate(counts.contradicts, counts.answered, code.contradictions),
+        code.answer.value if code.more_runs is None else f"{code.more_runs:,} more",
+    )
+
+
+def _rate(cases: int, of: int, bounds: Interval) -> str:
+    """How many of how many, and the bound that is held against the limit."""
+    return f"{cases:,}/{of:,} ≤{percent(bounds.high).lstrip('<')}" if of else NOTHING

@@ -300,9 +300,10 @@ def _coverage(counts: Counts, thresholds: Thresholds) -> Finding | None:
         return None
     text = (
         f"{counts.judged:,} of {_counted(counts.due, 'run')} could be compared with a legacy exit "
-        f"({percent(counts.judged / counts.due)}), of at least {percent(thresholds.coverage_floor)}; "
-        f"{counts.unmapped:,} have a legacy exit that the mapping has no kind for"
+        f"({percent(counts.judged / counts.due)}), of at least {percent(thresholds.coverage_floor)}"
     )
+    if counts.unmapped:
+        text += f"; the mapping has no kind for {_counted(counts.unmapped, 'legacy exit')}"
     return Finding(Reason.COVERAGE_BELOW_FLOOR, text)
 
 
@@ -335,7 +336,7 @@ class _Rate(NamedTuple):
             return None
         above, level, open_ = reasons
         if more is not None:
-            text = f"{self._seen(noun, verb)}; it takes about {_counted(more, noun)} more"
+            text = f"{self._seen(noun, verb)}; it takes about {more:,} more"
             # Without a trial nobody knows how many runs it takes for one: at least as many.
             return Finding(open_, text, scaled(more, self.trials, runs) or more)
         if is_above(*self):

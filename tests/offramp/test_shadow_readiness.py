@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from classifier.table import default_text
 from tests.cases import load_cases
 from tests.offramp.kit import ask, companion, new_directory, run, write_lines
 
@@ -233,19 +234,14 @@ def test_one_of_everything():
 def test_counts_are_those_of_the_view():
     """All labelled events with a legacy exit each, against ``v_readiness``, which is not what is asked."""
     events = [case.json for case in load_cases()]
-    said = [
-        companion(
-            "legacy_exit",
-            number,
-            event_id=each["event_id"],
-            tenant=each["tenant"],
-            dispatcher="legacy",
-            http_status=(200, 403, 500, 999)[number % 4],
-        )
-        for number, each in enumerate(events)
-    ]
-    said += [companion("recovery_action", number, event_id=each["event_id"], tenant=each["tenant"],
-                       action=("approved", "rejected", "closed")[number % 3]) for number, each in enumerate(events)]  # fmt: skip
+    said = []
+    for number, each in enumerate(events):
+        whose = {"event_id": each["event_id"], "tenant": each["tenant"]}
+        status, act = (200, 403, 500, 999)[number % 4], ("approved", "rejected", "closed")[number % 3]
+        said += [
+            companion("legacy_exit", number, dispatcher="legacy", http_status=status, **whose),
+            companion("recovery_action", number, action=act, **whose),
+        ]
     directory = stored(events, said)
     _, found = readiness(directory)
     rows = [{"stage": each["stage"], **code} for each in found["stages"] for code in each["reason_codes"]]
@@ -280,6 +276,15 @@ def test_legacy_against_itself_by_requests_that_ran_twice():
     ]  # fmt: skip
     statuses = {2: 200, 4: 500, 8: 200, 10: 200, 12: 999}
     tenants = {6: "umlaut ä"}
+    said = []
+    for number, each in enumerate(events):
+        whose = {"event_id": each["event_id"], "tenant": each["tenant"]}
+        said += [
+            companion(
+                "legacy_exit", number, dispatcher="legacy", http_status=(200, 403, 500, 999)[number % 4], **whose
+            ),
+            companion("recovery_action", number, action=("approved", "rejected", "closed")[number % 3], **whose),
+        ]
     said = [
         legacy(n, statuses.get(n, 403), tenant=tenants.get(n, "acme"), dispatcher_version="2" if n == 10 else "1")
         for n in range(13)
@@ -295,8 +300,6 @@ def test_several_tables_hold_everything_up(refused):
         refusals(range(120)), [legacy(n) for n in range(120)] + [action(n, "rejected") for n in range(80)]
     )
     mine = directory / "mine.toml"
-    from classifier.table import default_text  # noqa: PLC0415
-
     mine.write_text(default_text().replace('id = "default"', 'id = "mine"', 1), "utf-8")
     more = write_lines(directory / "more", refusals([500]))
     assert run("classify", more, "--table", mine, "--config", directory / "offramp.toml").status == 0
