@@ -4,7 +4,8 @@ import csv
 import io
 import json
 import shlex
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,14 +14,14 @@ from offramp.config import read_text
 from offramp.errors import ConfigurationError
 from offramp.page import Page
 from schemas.exits import KINDS
-from shadow.calibration import Calibration, Escalation
+from shadow.calibration import BAND, Calibration, Escalation, Place
 from shadow.costs import Costs, CostsError, parse
 from shadow.coverage import Coverage
 from shadow.figures import Figure, as_json, figures
 from shadow.page import as_html
 from shadow.report import LEGACY_KINDS, Disagreement, Example, Report
 from shadow.shares import Share
-from shadow.wording import NOTHING, between, instant, interval, percent, share, sparkline, words
+from shadow.wording import NOTHING, between, instant, interval, number, percent, share, sparkline, words
 
 _MOST_ROWS = 12
 """Rows of a list that a terminal shows; the other forms have all of them."""
@@ -140,7 +141,6 @@ def _show_asked(page: Page, found: Report) -> None:
 
 
 def _show_coverage(page: Page, seen: Coverage, *, is_narrow: bool) -> None:
-    page.heading("Not seen")
     rows = [
         ("runs without a legacy exit", seen.legacy_missing, Share(seen.legacy_missing, seen.runs)),
         ("of these, it may still come", seen.waiting, Share(seen.waiting, seen.legacy_missing)),
@@ -149,7 +149,7 @@ def _show_coverage(page: Page, seen: Coverage, *, is_narrow: bool) -> None:
         ("pairs whose legacy exits contradict", seen.contested, Share(seen.contested, seen.paired)),
         ("runs with evidence missing", seen.with_gaps, Share(seen.with_gaps, seen.runs)),
     ]  # fmt: skip
-    console.table("", [("what", "left"), ("runs", "right"), ("share", "right"), ("of", "right")],
+    _table("Not seen", [("what", "left"), ("runs", "right"), ("share", "right"), ("of", "right")],
                   [(what, number, share(part), part.of) for what, number, part in rows])  # fmt: skip
     if is_narrow:
         page.line("Legacy exits without an event name no agent and no workflow: they are those of all.")
@@ -159,6 +159,12 @@ def _show_coverage(page: Page, seen: Coverage, *, is_narrow: bool) -> None:
     _show_silences(page, seen)
     _show_labels(seen)
     _show_gaps(seen)
+
+
+def _table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]]) -> None:
+    """A table with an empty line before it."""
+    sys.stdout.write("\n")
+    console.table(title, columns, rows)
 
 
 def _rest(page: Page, shown: int, in_all: int, what: str) -> None:
@@ -172,7 +178,7 @@ def _show_agents(page: Page, seen: Coverage) -> None:
         return
     columns = [("agent", "left"), ("version", "left"), ("tenant", "left"), ("runs", "right")]
     rows = [(each.agent_id, each.agent_version or NOTHING, each.tenant, each.runs) for each in unseen[:_MOST_ROWS]]
-    console.table(f"versions of agents with runs but no pair: {len(unseen):,} of {len(seen.agents):,}", columns, rows)
+    _table(f"Versions of agents with runs but no pair: {len(unseen):,} of {len(seen.agents):,}", columns, rows)
     _rest(page, len(rows), len(unseen), "versions")
 
 
@@ -199,7 +205,7 @@ def _show_labels(seen: Coverage) -> None:
          each.error_class or NOTHING, each.runs)
         for each in seen.labels[:_MOST_ROWS]
     ]  # fmt: skip
-    console.table(f"legacy exits without a kind: {seen.labels_in_all:,}", columns, rows)
+    _table(f"Legacy exits without a kind: {seen.labels_in_all:,}", columns, rows)
 
 
 def _show_gaps(seen: Coverage) -> None:
@@ -207,7 +213,7 @@ def _show_gaps(seen: Coverage) -> None:
         return
     columns = [("record", "left"), ("missing field", "left"), ("times", "right")]
     rows = [(each.record, each.field, each.times) for each in seen.gaps[:_MOST_ROWS]]
-    console.table(f"missing evidence: {console.counted(seen.gaps_in_all, 'field')}", columns, rows)
+    _table(f"Missing evidence: {console.counted(seen.gaps_in_all, 'field')}", columns, rows)
 
 
 def _show_not_replayable(page: Page, found: Report) -> None:
@@ -216,14 +222,13 @@ def _show_not_replayable(page: Page, found: Report) -> None:
 
 
 def _show_matrix(page: Page, found: Report) -> None:
-    page.heading("Legacy's exit (down) by the new one (across)")
     columns = [("legacy", "left"), *((_EXITS[kind], "right") for kind in KINDS), ("all", "right")]
     rows = [row for legacy in LEGACY_KINDS if (row := _matrix_row(found, legacy))[-1]]
-    console.table("runs", columns, [*rows, _total_row(rows)])
+    _table("Pairs by legacy's exit (down) and the new one (across)", columns, [*rows, _total_row(rows)])
     cells = sorted(found.cells.items(), key=lambda cell: -cell[1])[:_MOST_ROWS]
     columns = [("legacy", "left"), ("new", "left"), ("runs", "right"), ("share", "right"), ("95%", "right")]
     shares = [(*cell, runs, Share(runs, found.pairs)) for cell, runs in cells]
-    console.table("shares of all pairs", columns,
+    _table("Shares of all pairs", columns,
                   [(words(a), words(b), runs, share(part), interval(part)) for a, b, runs, part in shares])  # fmt: skip
     _rest(page, len(cells), len(found.cells), "cells")
 
@@ -249,7 +254,7 @@ def _show_agreement(page: Page, found: Report) -> None:
         legacy, new = found.by_legacy[kind], found.by_new.get(kind, Share(0, 0))
         if legacy.of or new.of:
             rows.append((words(kind), legacy.of, share(legacy), new.of, share(new)))
-    console.table("by exit, both ways", columns, rows)
+    _table("By exit, both ways", columns, rows)
     page.line(f"New exits that the evidence rules out: {found.prohibited_exits:,}. Legacy's: {found.ruled_out:,}.")
 
 
@@ -258,7 +263,9 @@ def beside_chance(found: Report) -> str:
     given = found.kappa
     if given is None:
         return "unknown, since chance alone would agree always"
-    return f"Cohen's kappa {given.value:.2f} ({given.low:.2f} to {given.high:.2f}); 0 is chance, 1 is perfect"
+    return (
+        f"Cohen's kappa {number(given.value)} ({number(given.low)} to {number(given.high)}); 0 is chance, 1 is perfect"
+    )
 
 
 def _show_disagreements(page: Page, found: Report, commands: Commands) -> None:
@@ -270,7 +277,7 @@ def _show_disagreements(page: Page, found: Report, commands: Commands) -> None:
         for each in found.disagreements
     ]
     if rows:
-        console.table("by name", columns, rows)
+        _table("By name", columns, rows)
     for each in found.disagreements:
         _show_disagreement(page, each, commands)
 
@@ -306,8 +313,8 @@ def _show_accepted(page: Page, found: Report) -> None:
 def _show_harm(page: Page, found: Report) -> None:
     if found.harms:
         parts = [(harm, Share(runs, found.judged)) for harm, runs in found.harms.items()]
-        console.table(
-            "harm, the worst first, accepted differences too",
+        _table(
+            "Harm, the worst first, accepted differences too",
             [("harm", "left"), ("runs", "right"), ("share", "right"), ("95%", "right")],
             [(words(harm), part.count, share(part), interval(part)) for harm, part in parts],
         )
@@ -315,13 +322,12 @@ def _show_harm(page: Page, found: Report) -> None:
         bill = found.bill
         columns = [("legacy", "left"), ("new", "left"), ("runs", "right"), ("each", "right"), (bill.unit, "right")]
         rows = [(words(c.legacy), words(c.new), c.runs, f"{c.each:,f}", f"{c.total:,f}") for c in bill.cells]
-        console.table(f"cost: {bill.total:,f} {bill.unit}", columns, rows)
+        _table(f"Cost: {bill.total:,f} {bill.unit}", columns, rows)
         if bill.unpriced:
             page.line(f"{console.counted(bill.unpriced, 'run')} that disagree have no cost in the file of costs.")
 
 
 def _show_recovery(page: Page, found: Report, commands: Commands) -> None:
-    page.heading("What operators and reviewers did, against the proposed exits")
     spoken = [row for row in found.recovery if row.contradicted.of]
     silent = sum(row.silent for row in found.recovery)
     columns = [("exit", "left"), ("reason", "left"), ("for", "right"), ("against", "right"), ("share", "right"),
@@ -331,7 +337,7 @@ def _show_recovery(page: Page, found: Report, commands: Commands) -> None:
         for row in spoken[:_MOST_ROWS]
     ]
     if rows:
-        console.table("", columns, rows)
+        _table("What operators and reviewers did, for and against the proposed exits", columns, rows)
     _rest(page, len(rows), len(spoken), "reasons")
     page.line(f"About {console.counted(silent, 'run')} nobody said anything.")
     if found.reversals:
@@ -341,7 +347,6 @@ def _show_recovery(page: Page, found: Report, commands: Commands) -> None:
 
 
 def _show_behaviours(page: Page, found: Report) -> None:
-    page.heading("Ways to end, each by itself; a run may show several")
     columns = [("behaviour", "left"), ("runs", "right"), ("share", "right"), ("legacy: success", "right"),
                ("operators against", "right")]  # fmt: skip
     rows = [
@@ -349,7 +354,7 @@ def _show_behaviours(page: Page, found: Report) -> None:
          f"{seen.contradicted.count:,} of {seen.contradicted.of:,}")
         for seen in found.behaviours
     ]  # fmt: skip
-    console.table("", columns, rows)
+    _table("Ways to end, each by itself; a run may show several", columns, rows)
     packets = found.hand_off
     if packets.mean is not None:
         page.line(f"Review packets hold {percent(packets.mean)} of what a reviewer needs on average; "
@@ -360,10 +365,11 @@ def _show_behaviours(page: Page, found: Report) -> None:
 
 def escalation(given: Escalation) -> str:
     """The rate against the band, in words."""
-    part = Share(given.escalated, given.runs)
-    return (
-        f"{share(part)} ({interval(part)}) of {given.runs:,} go to people; {given.place.value} the band of 10% to 20%"
+    part, band = Share(given.escalated, given.runs), between(*BAND)
+    where = (
+        f"whether that is within {band} is unclear" if given.place is Place.UNCLEAR else f"{given.place.value} {band}"
     )
+    return f"{share(part)} ({interval(part)}) of {given.runs:,} go to people; {where}"
 
 
 def _show_calibration(page: Page, found: Calibration) -> None:
@@ -378,9 +384,7 @@ def _show_calibration(page: Page, found: Calibration) -> None:
         for each in found.bins
         if each.n
     ]
-    console.table(
-        f"confidence against outcome: {found.n:,} runs, off by {percent(found.ece)} on average", columns, rows
-    )
+    _table(f"Confidence against outcome: {found.n:,} runs, off by {percent(found.ece)} on average", columns, rows)
     if found.ece_by_chance is not None:
         page.line(f"Perfectly calibrated agents would be off by {percent(found.ece_by_chance)} with so few runs.")
     columns = [("below", "left"), ("escalated", "right"), ("unneeded", "right"), ("wrong ones missed", "right")]
@@ -393,4 +397,4 @@ def _show_calibration(page: Page, found: Calibration) -> None:
         )
         for each in found.tradeoff[1::2]
     ]
-    console.table("if every run below a confidence had gone to a person", columns, lines)
+    _table("If every run below a confidence had gone to a person", columns, lines)

@@ -13,7 +13,7 @@ from shadow.coverage import Coverage
 from shadow.report import LEGACY_KINDS, Disagreement, Example, Report
 from shadow.shares import Share
 from shadow.style import STYLE
-from shadow.wording import NOTHING, between, instant, interval, percent, share, words
+from shadow.wording import NOTHING, between, instant, interval, number, percent, share, words
 
 Explain = Callable[[Example], str]
 """The command that explains a run."""
@@ -252,8 +252,8 @@ def _agreement(found: Report) -> str:
     if not found.judged:
         return _p("No pair has a kind on both sides, so nothing can be said.", "warning")
     part, chance = found.agreement, found.kappa
-    beside = "unknown" if chance is None else f"{chance.value:.2f}"
-    aside = "chance alone would agree always" if chance is None else f"{chance.low:.2f} to {chance.high:.2f}"
+    beside = "unknown" if chance is None else number(chance.value)
+    aside = "chance alone would agree always" if chance is None else f"{number(chance.low)} to {number(chance.high)}"
     rows = [
         (words(kind), legacy.of, share(legacy), interval(legacy), new.of, share(new), interval(new))
         for kind in LEGACY_KINDS[:-1]
@@ -418,7 +418,7 @@ def _behaviours(found: Report) -> str:
         _table("Each by itself; a run may show several", columns, rows, 2)
         + quality
         + _table(
-            "Share that goes to people, against the band of 10% to 20%",
+            "Share that goes to people, against the band of 10.0% to 20.0%",
             ("Dispatcher", "Band", "Runs", "Share", "95 %"),
             [_escalation(who, given) for who, given in sides], 2,
         )

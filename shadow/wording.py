@@ -18,6 +18,11 @@ def percent(value: float) -> str:
     return f"{value:.1%}"
 
 
+def number(value: float) -> str:
+    """A number with two decimals; zero has no sign."""
+    return f"{value:z.2f}"
+
+
 def share(given: Share) -> str:
     """The share alone."""
     return NOTHING if given.value is None else percent(given.value)
