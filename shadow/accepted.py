@@ -255,7 +255,8 @@ class Verdict:
 
 
 def counts_sql(entries: Sequence[Accepted]) -> str:
-    """Columns of an aggregate over ``v_comparison``: ``pairs`` and ``paired``, each a list in the entries' order."""
+    """Columns of an aggregate over ``v_comparison``: ``pairs`` and ``paired``, each a list in the entries' order. There
+    must be an entry."""
     pairs = ", ".join(f"countIf({entry.sql})" for entry in entries)
     paired = ", ".join(f"countIf({entry.scope_sql})" for entry in entries)
     return f"[{pairs}] AS pairs, [{paired}] AS paired"

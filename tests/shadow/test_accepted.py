@@ -15,7 +15,6 @@ from shadow.accepted import (
     State,
     accepted_sql,
     as_toml,
-    counts_sql,
     parse,
     standing,
     verdicts,
@@ -155,7 +154,6 @@ def test_a_pair_is_accepted_where_one_entry_that_covers_it_stands():
 
 def test_sql_where_nothing_stands_is_no():
     assert accepted_sql([]) == accepted_sql(verdicts([entry()], [Count(9, 9)], 0)) == "0"
-    assert counts_sql([]) == "[] AS pairs, [] AS paired"
 
 
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
