@@ -279,7 +279,8 @@ def _show_disagreements(page: Page, found: Report, commands: Commands) -> None:
     if rows:
         _table("By name", columns, rows)
     for each in found.disagreements:
-        _show_disagreement(page, each, commands)
+        if each.runs.count:
+            _show_disagreement(page, each, commands)
 
 
 def _show_disagreement(page: Page, each: Disagreement, commands: Commands) -> None:
@@ -321,8 +322,8 @@ def _show_harm(page: Page, found: Report) -> None:
     if found.bill is not None:
         bill = found.bill
         columns = [("legacy", "left"), ("new", "left"), ("runs", "right"), ("each", "right"), (bill.unit, "right")]
-        rows = [(words(c.legacy), words(c.new), c.runs, f"{c.each:,f}", f"{c.total:,f}") for c in bill.cells]
-        _table(f"Cost: {bill.total:,f} {bill.unit}", columns, rows)
+        rows = [(words(c.legacy), words(c.new), c.runs, bill.text(c.each), bill.text(c.total)) for c in bill.cells]
+        _table(f"Cost: {bill.text(bill.total)} {bill.unit}", columns, rows)
         if bill.unpriced:
             page.line(f"{console.counted(bill.unpriced, 'run')} that disagree have no cost in the file of costs.")
 

@@ -72,6 +72,15 @@ class Bill(NamedTuple):
         """Of all cells."""
         return sum((each.total for each in self.cells), Decimal(0))
 
+    def text(self, amount: Decimal) -> str:
+        """An amount for people, with as many decimal places as any cost has."""
+        return f"{amount:,.{max((_places(each.each) for each in self.cells), default=0)}f}"
+
+
+def _places(amount: Decimal) -> int:
+    exponent = amount.as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
 
 def parse(text: str) -> Costs:
     """The costs in a file. Raises CostsError with every problem found, each with its place."""

@@ -48,7 +48,7 @@ def as_html(found: Report, explain: Explain) -> str:
         f'<a class="skip" href="#main">Skip to the report</a>{_header(found)}'
         f'<nav aria-label="Sections"><ol>{links}</ol></nav>'
         f'<main id="main">{body}</main>'
-        f"<footer><p>Intervals are of 95 % (Wilson). Times are UTC. Written {instant(found.question.now)}.</p></footer>"
+        f"<footer><p>Intervals are of 95% (Wilson). Times are UTC. Written {instant(found.question.now)}.</p></footer>"
         "\n</body>\n</html>\n"
     )
 
@@ -135,10 +135,13 @@ def _coverage(found: Report) -> str:
         ("Pairs whose legacy exits contradict each other", seen.contested, Share(seen.contested, seen.paired)),
         ("Runs with evidence missing", seen.with_gaps, Share(seen.with_gaps, seen.runs)),
     ]
-    paired = Share(seen.paired, seen.runs)
     return "".join(
         [
-            _figures([("Runs with both sides", share(paired), f"{seen.paired:,} of {seen.runs:,}")]),
+            _figures([
+                _seen("Runs with both sides", Share(seen.paired, seen.runs)),
+                _seen("Pairs with a kind for legacy's label", Share(seen.judged, seen.paired)),
+                _seen("Runs without missing evidence", Share(seen.runs - seen.with_gaps, seen.runs)),
+            ]),
             _table("What is missing", ("What", "Runs", "Share", "Of"),
                    [(what, number, share(part), part.of) for what, number, part in rows]),
             _p(f"{seen.superseded:,} earlier segments count by the latest of their run.") if seen.superseded else "",
@@ -152,6 +155,10 @@ def _coverage(found: Report) -> str:
             _gaps(seen),
         ]
     )  # fmt: skip
+
+
+def _seen(name: str, part: Share) -> tuple[str, str, str]:
+    return name, share(part), f"{part.count:,} of {part.of:,}"
 
 
 _WHY_NOT = {
@@ -176,7 +183,7 @@ def _silences(seen: Coverage) -> str:
     longest = sorted(seen.silences, key=lambda each: (-each.legacy, -each.hours))[:5]
     hours = sum(each.hours for each in seen.silences)
     return _table(
-        f"Hours without an event: {hours:,}, in {len(seen.silences):,} stretches; those with most legacy exits first",
+        f"Hours without an event: {hours:,}, those with most legacy exits first",
         ("From", "Hours", "Legacy exits"),
         [(instant(each.since), each.hours, each.legacy) for each in longest],
     )
@@ -199,7 +206,7 @@ def _gaps(seen: Coverage) -> str:
     if not seen.gaps:
         return _p("No run lacks evidence that could have earned it a better exit.")
     rows = [(each.record, each.field, each.times) for each in seen.gaps]
-    caption = f"Missing evidence that could have earned a better exit: {seen.gaps_in_all:,} fields"
+    caption = f"Fields of evidence that are missing and could have earned a better exit: {seen.gaps_in_all:,}"
     return _table(caption, ("Record", "Field", "Times"), rows, 2) + _more(len(rows), seen.gaps_in_all, "fields")
 
 
@@ -213,7 +220,7 @@ def _matrix(found: Report) -> str:
         for part in [Share(runs, found.pairs)]
     ]
     return _heat_map(found) + _table(
-        f"Shares of all {found.pairs:,} pairs", ("Legacy", "New", "Runs", "Share", "95 %"), rows, 2
+        f"Shares of all {found.pairs:,} pairs", ("Legacy", "New", "Runs", "Share", "95%"), rows, 2
     )
 
 
@@ -228,8 +235,8 @@ def _heat_map(found: Report) -> str:
     body = "".join(_heat_row(found, legacy) for legacy in LEGACY_KINDS)
     return (
         '<div class="scroll" role="region" tabindex="0" aria-label="Runs by legacy exit and new exit">'
-        '<table class="heat"><caption>Runs by legacy exit (down) and new exit (across). The darker, the larger the '
-        "share of the row; framed where both name the same exit.</caption>"
+        '<table class="heat"><caption>Runs by legacy exit (down) and new exit (across). The stronger the shade, '
+        "the larger the share of the row; framed where both name the same exit.</caption>"
         f'<thead><tr><th scope="col">Legacy</th>{head}<th scope="col">all</th></tr></thead><tbody>{body}</tbody>'
         "</table></div>"
     )
@@ -268,8 +275,8 @@ def _agreement(found: Report) -> str:
             ("Legacy exits that it rules out", f"{found.ruled_out:,}", f"of {found.judged:,} judged pairs"),
         ])
         + _p("No one of these numbers says it: where one exit is frequent, agreement is high by chance.")
-        + _table("By exit, both ways", ("Exit", "Legacy said so", "New agrees", "95 %", "New says so", "Legacy agrees",
-                                        "95 % "), rows)
+        + _table("By exit, both ways", ("Exit", "Legacy said so", "New agrees", "95%", "New says so", "Legacy agrees",
+                                        "95%\u00a0"), rows)
     )  # fmt: skip
 
 
@@ -291,9 +298,13 @@ def _disagreements(found: Report, explain: Explain) -> str:
     ]
     overview = _table(
         f"{part.count:,} of {part.of:,} judged pairs disagree, {share(part)} ({interval(part)})",
-        ("Name", "Owner", "Later half", "Runs", "Share", "95 %", "Accepted"), rows, 3,
+        ("Name", "Owner", "Later half", "Runs", "Share", "95%", "Accepted"), rows, 3,
     )  # fmt: skip
-    return overview + "".join(_disagreement(each, explain) for each in found.disagreements) + _accepted(found)
+    return (
+        overview
+        + "".join(_disagreement(each, explain) for each in found.disagreements if each.runs.count)
+        + _accepted(found)
+    )
 
 
 def _disagreement(each: Disagreement, explain: Explain) -> str:
@@ -369,7 +380,7 @@ def _accepted(found: Report) -> str:
 def _harm(found: Report) -> str:
     parts = [(harm, Share(runs, found.judged)) for harm, runs in found.harms.items()]
     rows = [(words(harm), part.count, share(part), interval(part)) for harm, part in parts]
-    harms = _table("The worst first; accepted differences too", ("Harm", "Runs", "Share", "95 %"), rows)
+    harms = _table("The worst first; accepted differences too", ("Harm", "Runs", "Share", "95%"), rows)
     return (harms if rows else _p("No legacy exit is known to have done harm.")) + _bill(found)
 
 
@@ -377,9 +388,9 @@ def _bill(found: Report) -> str:
     bill = found.bill
     if bill is None:
         return _p("No file of costs is configured, so harm is counted in runs alone.", "aside")
-    rows = [(_legacy(c.legacy), words(c.new), c.runs, f"{c.each:,f}", f"{c.total:,f}") for c in bill.cells]
+    rows = [(_legacy(c.legacy), words(c.new), c.runs, bill.text(c.each), bill.text(c.total)) for c in bill.cells]
     unpriced = _p(f"{bill.unpriced:,} runs that disagree have no cost in the file.", "aside") if bill.unpriced else ""
-    caption = f"Cost: {bill.total:,f} {bill.unit}"
+    caption = f"Cost: {bill.text(bill.total)} {bill.unit}"
     return _table(caption, ("Legacy", "New", "Runs", "Each", bill.unit), rows, 2) + unpriced
 
 
@@ -390,7 +401,7 @@ def _recovery(found: Report, explain: Explain) -> str:
          interval(row.contradicted), row.silent)
         for row in spoken[:_MOST_ROWS]
     ]  # fmt: skip
-    columns = ("Exit", "Reason", "For", "Against", "Share against", "95 %", "Silent")
+    columns = ("Exit", "Reason", "For", "Against", "Share against", "95%", "Silent")
     table = _table("Operators and reviewers for and against the proposed exits", columns, rows, 2) if rows else ""
     silent = sum(row.silent for row in found.recovery)
     reversals = ""
@@ -407,7 +418,7 @@ def _behaviours(found: Report) -> str:
          share(seen.legacy_success), f"{seen.contradicted.count:,} of {seen.contradicted.of:,}")
         for seen in found.behaviours
     ]  # fmt: skip
-    columns = ("Behaviour", "Meaning", "Runs", "Share", "95 %", "Legacy: success", "Operators against")
+    columns = ("Behaviour", "Meaning", "Runs", "Share", "95%", "Legacy: success", "Operators against")
     packets = found.hand_off
     quality = "" if packets.mean is None else _p(
         f"Review packets hold {percent(packets.mean)} of what a reviewer needs on average; "
@@ -419,7 +430,7 @@ def _behaviours(found: Report) -> str:
         + quality
         + _table(
             "Share that goes to people, against the band of 10.0% to 20.0%",
-            ("Dispatcher", "Band", "Runs", "Share", "95 %"),
+            ("Dispatcher", "Band", "Runs", "Share", "95%"),
             [_escalation(who, given) for who, given in sides], 2,
         )
     )  # fmt: skip
@@ -448,7 +459,7 @@ def _calibration(found: Calibration) -> str:
     return (
         _figures([("Off on average", percent(found.ece), f"over {found.n:,} runs; {chance}")])
         + _reliability(found)
-        + _table("Confidence against verified outcome", ("Confidence", "Runs", "Right", "95 %"), rows)
+        + _table("Confidence against verified outcome", ("Confidence", "Runs", "Right", "95%"), rows)
         + _table("If every run below a confidence had gone to a person",
                  ("Below", "Escalated", "Share", "Unneeded", "Wrong ones missed"), tradeoff)
         + _p(left_out, "aside")

@@ -65,7 +65,7 @@ nav a{display:inline-block;padding:.2rem 0}
 .figures strong{display:block;font-size:1.7rem;line-height:1.3;font-variant-numeric:tabular-nums}
 .figures span{color:var(--soft);font-size:.9rem}
 .scroll{overflow-x:auto;margin:1.25rem 0}
-table{border-collapse:collapse;font-size:.93rem;font-variant-numeric:tabular-nums}
+table{border-collapse:collapse;min-width:24rem;font-size:.93rem;font-variant-numeric:tabular-nums}
 caption{text-align:left;padding-bottom:.4rem;font-size:.9rem}
 th,td{padding:.32rem .9rem .32rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--rule);
 overflow-wrap:anywhere}
