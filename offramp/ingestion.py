@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 
 from offramp import console
@@ -43,10 +44,11 @@ class Ingestion:
         """Store and classify; yields output lines, each once its batch is stored."""
         table, setup = self.session.table, self._setup(rows=True)
         sources = open_sources(files, self.spool)
+        under_way = _begun(self._outcomes(source, setup) for source in sources)
         with self.session.store(verb) as store:
-            for source in sources:
+            for source, outcomes in zip(sources, under_way, strict=True):
                 writer = Writer(store, table, self.session.clock.now_micros)
-                decoded = self._followed(source, self._outcomes(source, setup))
+                decoded = self._followed(source, outcomes)
                 recorded = writer.recorded_until(SOURCE_KIND, source.partition)
                 for outcome in writer.write(decoded, self.report, recorded):
                     yield outcome.lines
@@ -139,6 +141,13 @@ class Ingestion:
         settings = self.session.settings.store
         store = "" if settings.url or settings.path == StoreSettings().path else f" --store {settings.path}"
         return f'offramp query "{sql}"{store}'
+
+
+def _begun(runs: Iterator[Iterator[Outcome]]) -> Iterator[Iterator[Outcome]]:
+    """The same, with the first outcome of the first taken. Then worker processes have started, and go on while a store
+    is opened, which takes as long as a few thousand events."""
+    first = next(runs)
+    return chain([chain(list(islice(first, 1)), first)], runs)
 
 
 def open_sources(files: Sequence[str], spool: Path) -> list[Source]:
