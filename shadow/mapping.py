@@ -237,11 +237,11 @@ class _Field(NamedTuple):
 
 
 def _unreachable(rules: Sequence[Rule]) -> Iterator[str]:
-    """Rules that hold for no legacy exit but those that an earlier rule holds for."""
+    """Rules that hold for no legacy exit, or for none but those that an earlier rule holds for."""
     fields = _fields(rules)
     for index, rule in enumerate(rules):
         if not _can_be_reached([_earlier(rules[:index], rule, field) for field in fields]):
-            yield f"rule {index + 1} ({rule.kind}): never reached; earlier rules hold for all that it asks for"
+            yield f"rule {index + 1} ({rule.kind}): never reached; nothing is left of what it asks for"
 
 
 def _fields(rules: Sequence[Rule]) -> list[_Field]:
