@@ -9,8 +9,11 @@ from offramp import console
 from offramp.config import read_text
 from offramp.errors import ConfigurationError
 from offramp.session import Session
+from schemas.types import to_iso
 from shadow.mapping import LabelMapping, MappingError, default_text, load
 from shadow.settle import Reach, settle
+from sinks.comparisons import VIEWS, Comparisons
+from sinks.errors import StoreForbidden
 from sinks.store import Store
 
 _DAY_MICROS = 86_400_000_000
@@ -50,8 +53,20 @@ def settled_store(session: Session, verb: str) -> Iterator[Settled]:
 
 
 def settle_now(session: Session, store: Store, mapping: LabelMapping) -> None:
-    """Settle what was stored since the last time, and say on a terminal how far it is."""
-    settle(store, mapping, session.clock.now_micros(), _told, reach(session))
+    """Settle what was stored since the last time. A user who may not write reads what others have settled, and is told
+    so."""
+    try:
+        settle(store, mapping, session.clock.now_micros(), _told, reach(session))
+    except StoreForbidden:
+        last = Comparisons(store).last()
+        until = "nothing, so far" if last is None else f"what was stored before {to_iso(last.through)}"
+        console.say(f"this user may not write, and sees what others have settled: {until}")
+
+
+def settle_for(session: Session, store: Store, sql: str) -> None:
+    """Settle if a statement asks for the comparison. Raises ConfigurationError for a mapping that cannot be used."""
+    if any(view in sql for view in VIEWS):
+        settle_now(session, store, chosen_mapping(session))
 
 
 def reach(session: Session) -> Reach:

@@ -51,7 +51,8 @@ def query(
 ) -> None:
     """Ask the store. Views are named v_...; `v_exits` has one flat row per event with its current exit.
 
-    Only reading is possible. Ends with 2 if the statement is none that the engine takes.
+    Only reading is possible; runs are settled first where the statement asks for `v_comparison` or a view over it. Ends
+    with 2 if the statement is none that the engine takes.
     """
     from offramp.session import start
 
@@ -76,8 +77,10 @@ def _check_output(output: Format, out: Path | None, *, schema: bool) -> None:
 
 def _answer(session: "Session", sql: str, output: Format, out: Path | None) -> None:
     from offramp.querying import answer, json_array, show_table
+    from offramp.shadowing import settle_for
 
     with session.existing_store("query") as opened:
+        settle_for(session, opened, sql)
         content = answer(opened, sql, _ENGINE_FORMATS[output])
     if output is Format.TABLE:
         show_table(content)
