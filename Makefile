@@ -5,7 +5,7 @@ VENV := .venv
 # What of the tests `make test` runs, as arguments of pytest.
 TESTS ?= -m "not broker"
 BIN := $(VENV)/bin
-SOURCES := $(shell find schemas classifier sources sinks shadow streams offramp -name '*.py' -o -name '*.toml' -o -name '*.sql' -o -name '*.avsc' -o -name '*.json')
+SOURCES := $(shell find schemas classifier alerts sources sinks shadow streams offramp -name '*.py' -o -name '*.toml' -o -name '*.sql' -o -name '*.avsc' -o -name '*.json')
 PACKAGING := pyproject.toml setup.py constraints.txt
 
 # Pinned versions also for what builds the package.

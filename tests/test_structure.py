@@ -6,7 +6,7 @@ from pathlib import Path
 from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 ROOT = Path(__file__).parent.parent
-PURE = ("schemas", "classifier", "sources")
+PURE = ("schemas", "classifier", "alerts", "sources")
 
 
 def test_rooms_import_downwards_only(monkeypatch):

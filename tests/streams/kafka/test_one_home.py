@@ -20,7 +20,7 @@ def imported(path: Path) -> set[str]:
 
 
 def test_only_the_seam_imports_a_client():
-    rooms = ("schemas", "classifier", "sources", "sinks", "shadow", "streams", "offramp")
+    rooms = ("schemas", "classifier", "alerts", "sources", "sinks", "shadow", "streams", "offramp")
     users = {path for room in rooms for path in (ROOT / room).rglob("*.py") if LIBRARIES & imported(path)}
     assert users
     assert all(HOME in path.parents and path.parent != HOME for path in users), users
