@@ -225,6 +225,7 @@ class LifecycleSettings(_Section):
     most_settled: int = Field(50_000, ge=1, description="most settled runs that are remembered")
     horizon_s: float = Field(3600.0, ge=0, description="seconds ahead in which a deadline is near")
     evaluate_s: float = Field(10.0, gt=0, description="seconds between two evaluations of alerts")
+    settle_s: float = Field(60.0, gt=0, description="seconds between two settlings of runs for the comparison")
 
 
 class ShadowSettings(_Section):

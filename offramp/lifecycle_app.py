@@ -2,19 +2,26 @@
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Event
 from typing import TYPE_CHECKING
 
 from offramp.errors import ConfigurationError, CouldNotCheckError
 from offramp.session import Session
+from offramp.shadowing import chosen_mapping, reach
 from offramp.streaming import client, connection, reachable, registry, topics
 from schemas.wire import LocalSchemas, SchemaSource
+from shadow.settle import settle
+from sinks.errors import StoreUnavailable
 from sinks.open_items import OpenItemsReader
 from sinks.store import Store
 from streams.lifecycle.decoding import RestingSchemas, decoder
 from streams.lifecycle.knowledge import Bounds
 from streams.lifecycle.lifecycle import Lifecycle, Pace, Read
 from streams.lifecycle.records import NOTED
+from streams.lifecycle.settling import Settling
 from streams.logs import log_to
 from streams.topics import Topics
 
@@ -25,8 +32,9 @@ if TYPE_CHECKING:
 def run_lifecycle(session: Session, evaluate: "Evaluate | None" = None) -> int:
     """Run the lifecycle app until it is told to end; the exit status.
 
-    ``evaluate`` is asked on the leader. Raises ConfigurationError without a broker or a server for the store, and
-    CouldNotCheckError where either cannot be reached, or a topic is not there.
+    ``evaluate`` is asked on the leader, which also settles runs for the comparison. Raises ConfigurationError without a
+    broker or a server for the store, or for a label mapping that cannot be used, and CouldNotCheckError where broker or
+    store cannot be reached, or a topic is not there.
     """
     settings = session.settings
     if settings.store.url is None:
@@ -40,8 +48,9 @@ def run_lifecycle(session: Session, evaluate: "Evaluate | None" = None) -> int:
     log_to(sys.stderr)
     with session.existing_store("run lifecycle") as store:
         lifecycle = _lifecycle(session, store)
-        app = make_app(lifecycle, where, _reads(planned), _process(session), evaluate)
-        return run(app)
+        with settling(session, store, evaluate) as asked:
+            app = make_app(lifecycle, where, _reads(planned), _process(session), asked)
+            return run(app)
 
 
 def _require(session: Session, planned: Topics) -> None:
@@ -85,6 +94,33 @@ def _reading(reader: OpenItemsReader) -> Read:
     """Asks in one thread of its own, so that the event loop goes on and questions do not overtake each other."""
     executor = ThreadPoolExecutor(1, thread_name_prefix="store")
     return lambda ask: asyncio.get_running_loop().run_in_executor(executor, ask, reader)
+
+
+@contextmanager
+def settling(session: Session, store: Store, evaluate: "Evaluate | None") -> Iterator[Settling]:
+    """What the leader is asked: it settles runs, in a thread of its own, and then asks ``evaluate``.
+
+    Raises ConfigurationError for a label mapping that cannot be used. A settling that is under way at the end is ended
+    with its slice.
+    """
+    mapping, far, ended = chosen_mapping(session), reach(session), Event()
+
+    def go_on(_done: int, _of: int) -> None:
+        if ended.is_set():
+            raise StoreUnavailable("the app ends; the next one settles all of it")
+
+    executor = ThreadPoolExecutor(1, thread_name_prefix="settle")
+    try:
+        yield Settling(
+            settle=lambda now: settle(store, mapping, now, go_on, far),
+            clock=session.clock,
+            every_s=session.settings.lifecycle.settle_s,
+            run=lambda ask: asyncio.get_running_loop().run_in_executor(executor, ask),
+            evaluate=evaluate,
+        )
+    finally:
+        ended.set()
+        executor.shutdown(cancel_futures=True)
 
 
 def _process(session: Session) -> "Process":
