@@ -1,10 +1,10 @@
 """How the page of a comparison looks, in light and in dark. Contrast is at least that of WCAG 2.2 AA."""
 
-_LIGHT = {
+LIGHT = {
     "ink": "#1c2024", "soft": "#565d66", "paper": "#ffffff", "panel": "#f5f6f8", "rule": "#d5d9de", "link": "#0b5cad",
     "line": "#0b5cad", "warn": "#8a3b00", "same": "#1c2024",
 }  # fmt: skip
-_DARK = {
+DARK = {
     "ink": "#e8eaed", "soft": "#a9b1ba", "paper": "#14171a", "panel": "#1d2125", "rule": "#3a4149", "link": "#8ab8ff",
     "line": "#8ab8ff", "warn": "#ffb27a", "same": "#e8eaed",
 }  # fmt: skip
@@ -41,8 +41,8 @@ def _variables(colours: dict[str, str], heat: tuple[str, ...]) -> str:
 
 
 STYLE = (
-    f":root{{{_variables(_LIGHT, HEAT_LIGHT)}}}"
-    f"@media(prefers-color-scheme:dark){{:root{{{_variables(_DARK, HEAT_DARK)}}}}}"
+    f":root{{{_variables(LIGHT, HEAT_LIGHT)}}}"
+    f"@media(prefers-color-scheme:dark){{:root{{{_variables(DARK, HEAT_DARK)}}}}}"
     """
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:68rem;padding:2rem 1.25rem 4rem;background:var(--paper);color:var(--ink);

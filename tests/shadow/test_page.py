@@ -1,0 +1,34 @@
+"""The page's colours can be read, in light and in dark."""
+
+import pytest
+
+from shadow.style import DARK, HEAT_DARK, HEAT_LIGHT, LIGHT
+
+
+def luminance(colour):
+    """Source: WCAG 2.2, relative luminance."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one, other):
+    darker, lighter = sorted(map(luminance, (one, other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_contrast_is_measured_as_the_standard_says():
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize(("colours", "heat"), [(LIGHT, HEAT_LIGHT), (DARK, HEAT_DARK)])
+def test_text_stands_out(colours, heat):
+    grounds = (colours["paper"], colours["panel"])
+    for ink in ("ink", "soft", "link", "warn"):
+        assert all(contrast(colours[ink], ground) >= 4.5 for ground in grounds), ink
+    assert all(contrast(colours["ink"], shade) >= 4.5 for shade in heat)
+    # What is drawn, and the frame of the cells where both agree.
+    assert contrast(colours["line"], colours["paper"]) >= 3
+    assert all(contrast(colours["same"], shade) >= 3 for shade in heat)
+    assert len(heat) == 10
