@@ -182,6 +182,29 @@ def test_trend_and_examples(store, rows):
         assert [example.event_id for example in each.examples] == [f"ev-{number:03}" for number, _ in worst[:3]]
 
 
+PAIR = {
+    "tenant": "acme", "agent_id": "a", "agent_version": None, "workflow": None, "moment": NOW, "superseded": 0,
+    "pairing": "paired", "kind": "human_queue", "legacy_kind": "error", "verdict": "disagree", "reason_code": "limit",
+    "verified": False, "prohibited": [], "facts": [], "evidence_gaps": [], "obligations": 0, "ambiguous": True,
+    "packet_completeness": None, "legacy_label": "boom", "legacy_contested": False, "disagreement": NAMES[0],
+    "owner": "somebody", "harm": "", "recovery": "silent", "reversed": False,
+}  # fmt: skip
+
+
+def test_examples_are_worst_by_harm_then_by_what_is_owed_then_by_time(store):
+    later = [
+        {},
+        {"moment": NOW - HOUR, "obligations": 1},
+        {"moment": NOW - 2 * HOUR, "obligations": 2},
+        {"moment": NOW - 3 * HOUR, "harm": WORST_FIRST[-1]},
+        {"moment": NOW - 4 * HOUR, "harm": WORST_FIRST[0]},
+    ]
+    [disagreement] = asked(store, [PAIR | each for each in later]).disagreements
+    assert [example.event_id for example in disagreement.examples] == ["ev-004", "ev-003", "ev-002"]
+    [disagreement] = asked(store, [PAIR | each for each in later[:3]]).disagreements
+    assert [example.event_id for example in disagreement.examples] == ["ev-002", "ev-001", "ev-000"]
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(rows=st.lists(compared(), max_size=25), since=st.integers(0, 5), until=st.integers(0, 5))
 def test_a_scope(store, rows, since, until):
