@@ -206,9 +206,10 @@ class Shown:
         shown = letter.raw if whole else letter.raw[start : start + SHOWN_BYTES]
         if start:
             page.line(f"from byte {start:,} on:")
-        for line in _view(shown, start, page.width):
+        left = len(letter.raw) - start - len(shown)
+        for line in _view(shown, start, page.width, more=left > 0):
             page.exactly(line)
-        if left := len(letter.raw) - start - len(shown):
+        if left:
             page.line(f"and {left:,} more bytes; --all shows everything")
 
 
@@ -387,6 +388,8 @@ _PATH_PART = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _LONGEST_VALUE = 200
 _HEX_COLUMNS = 16
 _HEX_WIDTH = 10 + 4 * _HEX_COLUMNS
+_END_OF_CHARACTER = re.compile(rb"\A[\x80-\xbf]{1,3}")
+_START_OF_CHARACTER = re.compile(rb"(?:[\xc2-\xf4]|[\xe0-\xf4][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{2})\Z")
 
 
 def _value_at(letter: DeadLetterRow) -> str | None:
@@ -411,9 +414,10 @@ def _position_of(letter: DeadLetterRow) -> int | None:
     return min(len(letter.raw), sum(len(line) + 1 for line in before) + int(found[2]))
 
 
-def _view(raw: bytes, start: int, width: int) -> Iterator[str]:
-    """Text as it is, wrapped; anything else in hexadecimal, 16 bytes a line, or 8 where the terminal is narrow."""
-    text = _printable(raw)
+def _view(raw: bytes, start: int, width: int, *, more: bool = False) -> Iterator[str]:
+    """Text as it is, wrapped; anything else in hexadecimal, 16 bytes a line, or 8 where the terminal is narrow. Of a
+    character that was cut, before a ``start`` or where there is ``more``, the rest is left out."""
+    text = _printable(_whole_characters(raw, before=start > 0, after=more))
     if text is not None:
         room = max(width - 2, 1)
         for line in text.split("\n"):
@@ -426,12 +430,19 @@ def _view(raw: bytes, start: int, width: int) -> Iterator[str]:
         yield f"  {start + at:08x}  {part.hex(' '):{per_line * 3}} {letters}"
 
 
+def _whole_characters(raw: bytes, *, before: bool, after: bool) -> bytes:
+    """A piece of a text in UTF-8 without what is left of a character that the cut ``before`` or ``after`` it split."""
+    piece = _END_OF_CHARACTER.sub(b"", raw) if before else raw
+    return _START_OF_CHARACTER.sub(b"", piece) if after else piece
+
+
 def _printable(raw: bytes) -> str | None:
-    """The text, tabs and carriage returns as spaces, if all of it can be printed; a character cut at either end may be
-    lost."""
-    text = raw.decode(errors="ignore").replace("\t", " ").replace("\r", "")
-    lost = len(raw) - len(raw.decode(errors="ignore").encode())
-    return text if lost <= 6 and all(line.isprintable() for line in text.split("\n")) else None
+    """The text, tabs and carriage returns as spaces, if that is what all of the bytes are and all can be printed."""
+    try:
+        text = raw.decode().replace("\t", " ").replace("\r", " ")
+    except UnicodeDecodeError:
+        return None
+    return text if all(line.isprintable() for line in text.split("\n")) else None
 
 
 def _as_text(raw: bytes) -> str:

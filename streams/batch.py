@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from schemas.errors import MessageError
 from schemas.wire import SchemaSource
 from streams.cut import Limits
+from streams.headers import by_name, in_order
 
 PART_RECORDS = 32
 """Messages that are decoded at once. A decoded event takes ten times its bytes: few of them stay in the processor's
@@ -24,14 +25,15 @@ class Wrapping:
 
     def masked(self, mask: Callable[[bytes], tuple[bytes, int]]) -> "tuple[Wrapping, int]":
         """The same without secrets, and how many there were. ``mask`` keeps lengths; a header's name says of its value
-        what a field's name does."""
+        what a field's name does, and may be a secret itself."""
         key, hits = (None, 0) if self.key is None else mask(self.key)
-        headers = {}
-        for name, value in self.headers.items():
-            named = f"{name}=".encode()
-            text, found = mask(named + value)
-            headers[name], hits = text[len(named) :], hits + found
-        return replace(self, key=key, headers=headers), hits
+        headers: list[tuple[str, bytes]] = []
+        for name, value in in_order(self.headers):
+            named = name.encode()
+            text, found = mask(named + b"=" + (value or b""))
+            headers.append((text[: len(named)].decode(errors="replace"), text[len(named) + 1 :]))
+            hits += found
+        return replace(self, key=key, headers=by_name(tuple(headers))), hits
 
 
 class Decoded(NamedTuple):

@@ -8,7 +8,8 @@ from schemas.errors import ErrorCode, MessageError
 from schemas.wire import LocalSchemas, SchemaSource, decode
 from streams.batch import PART_RECORDS, Decoded, Wrapping
 from streams.cut import Limits
-from streams.kafka.seam import Fetched, Headers, Message
+from streams.headers import by_name
+from streams.kafka.seam import Fetched, Message
 from streams.redrive import replay_count_of
 
 
@@ -65,22 +66,10 @@ def _decoded(message: Message, end: int, limits: Limits, schemas: SchemaSource) 
 def _wrapping(message: Message) -> Wrapping:
     headers = message.headers
     return (
-        Wrapping(message.key, message.timestamp_us, _by_name(headers), replay_count_of(headers))
+        Wrapping(message.key, message.timestamp_us, by_name(headers), replay_count_of(headers))
         if headers
         else (Wrapping(message.key, message.timestamp_us))
     )
-
-
-def _by_name(headers: Headers) -> dict[str, bytes]:
-    """Headers by name; the second of a name is kept under ``name[1]``, the third under ``name[2]``. No value is an
-    empty one."""
-    found: dict[str, bytes] = {}
-    seen: dict[str, int] = {}
-    for name, value in headers:
-        number = seen.get(name, 0)
-        seen[name] = number + 1
-        found[f"{name}[{number}]" if number else name] = value or b""
-    return found
 
 
 class NoRegistry:

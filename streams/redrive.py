@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 
 from sinks.rows import DeadLetterRow, RedriveRow
 from streams.clock import Clock
+from streams.headers import in_order
 from streams.kafka.errors import (
     BrokerError,
     BrokerRejected,
@@ -64,7 +65,6 @@ WINDOW_BYTES = 8 << 20
 MOST_REPLAYS = 1_000
 """More than anybody redrives a message; what a header says above it counts as this."""
 _DIGITS = re.compile(rb"[0-9]{1,9}")
-_REPEATED = re.compile(r"(.*)\[[0-9]+\]", re.DOTALL)
 _LONGEST_TEXT = 1_000
 # Lengths, checksums and flags of a batch with one record, of which Kafka's format needs about a hundred.
 _FRAME_BYTES = 1_024
@@ -121,14 +121,8 @@ def redriven(letter: DeadLetterRow, key: bytes | None, value: bytes | None, head
 
 
 def original_headers(stored: Mapping[str, bytes]) -> Headers:
-    """Headers of a stored letter as the message had them, ours left out. The second of a name is stored as
-    ``name[1]``."""
-    return tuple((name, value) for stored_as, value in stored.items() if (name := _name(stored_as, stored)) not in OURS)
-
-
-def _name(stored_as: str, stored: Mapping[str, bytes]) -> str:
-    repeated = _REPEATED.fullmatch(stored_as)
-    return repeated[1] if repeated and repeated[1] in stored else stored_as
+    """Headers of a stored letter as the message had them, ours left out."""
+    return tuple(header for header in in_order(stored) if header[0] not in OURS)
 
 
 def _described(letter: DeadLetterRow) -> Headers:

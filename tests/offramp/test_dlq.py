@@ -109,6 +109,20 @@ def test_bytes_fit_the_terminal(raw, width):
     assert all(line.isprintable() for line in lines)
 
 
+@pytest.mark.parametrize("raw", [b'{"tenant":"\xff"}', b"cut short \xc3", b"\xa4 begins within"])
+def test_bytes_that_are_no_text_are_shown_as_they_are(raw):
+    assert raw.hex(" ")[:20] in "".join(_view(raw, 0, 100))
+
+
+def test_an_excerpt_of_a_text_is_shown_as_text_wherever_it_was_cut():
+    text = "a\u00e4\u20ac\U0001f600z"
+    raw = text.encode()
+    for start in range(len(raw)):
+        for end in range(start + 4, len(raw) + 1):
+            (line,) = _view(raw[start:end], start, 100, more=end < len(raw))
+            assert line.strip() in text
+
+
 # --- of topics
 
 

@@ -368,3 +368,16 @@ def test_a_dead_letter_is_the_whole_message_with_secrets_masked_everywhere():
     assert len(row["raw"]) == len(f"password={secret} nonsense")
     (copy,) = kafka.messages(TOPICS.dead_letters.name)
     assert secret not in repr((row, copy))
+
+
+def test_a_secret_in_the_second_header_of_a_name_or_in_a_name_is_masked():
+    kafka, sink = cluster(), MemorySink()
+    secret, key = "hunter" + "2hunter2", "sk-ant-" + "api03-" + "a1" * 20
+    headers = (("password", secret.encode()), ("password", secret.encode()), (key, b"1"))
+    kafka.append(Outgoing(EVENTS, b"k", b"nonsense", headers, 0, 5_000))
+    drained(worker_on(kafka, sink), kafka)
+    (row,) = sink.seen("dead_letters")
+    assert dict(row["headers"]) == {"password": b"*" * 14, "password[1]": b"*" * 14, "*" * len(key): b"1"}
+    (copy,) = kafka.messages(TOPICS.dead_letters.name)
+    assert secret not in repr((row, copy))
+    assert key not in repr((row, copy))
