@@ -56,6 +56,7 @@ class Count(NamedTuple):
 
     A minute is told whole: what is told of a minute replaces all that was known of it. So a minute that is read
     twice, gets a late event, or is classified again counts once. A minute that became empty is told with an ``n`` of 0.
+    Nothing is of a later minute than the one in which it was recorded, whatever it is stamped with.
     """
 
     minute: int

@@ -1,0 +1,350 @@
+"""The one evaluator of alert rules: what runs live, in tests of rules, and over stored history.
+
+It is told counts by minutes of event time, what is open, and how the pipeline does, and says which alerts stand. It
+reads no clock and no store: the same calls give the same alerts. Time goes on minute by minute even where the calls are
+further apart, so that nothing is passed over while nobody evaluated.
+
+What is not known changes nothing: an alert that stands is neither resolved nor newly raised by windows with too few
+runs, by counts or items that could not be read (None), or by a gauge without a reading.
+
+Counts that come late are added to their minutes. Where a window has closed by then, it is judged again, with and
+without them. If only they make the rule hold, for as long as it asks for, then it fires at once, and stands for the
+length of its window from then on: event time says what the rate was, arrival when anybody could know.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from alerts import judging
+from alerts.judging import MINUTE, Verdict
+from alerts.model import Alert, Condition, Count, OpenItem, Pulse, Rule, Scope
+from alerts.windows import HOUR, LATE_MINUTES, Extent, Place, Reach, Sums, Track, View, Windows
+
+Key = tuple[str, Scope]
+_OF_WINDOWS = {Condition.SHARE, Condition.SHARE_BELOW, Condition.COUNT}
+_OF_ITEMS = {Condition.AGE, Condition.PAST_DEADLINE}
+_VERSION = 1
+
+
+@dataclass(slots=True)
+class Standing:
+    """What is remembered of a rule and a scope between pending and resolved. Instants are microseconds."""
+
+    since: int
+    value: float
+    limit: float
+    usual: float | None
+    holds: bool = True
+    known: bool = True
+    fired_at: int | None = None
+    quiet_since: int | None = None
+    late_until: int | None = None
+
+
+@dataclass(slots=True)
+class State:
+    """Where the evaluation stands. A step uses it up: go on with the one that the step returns."""
+
+    now: int
+    windows: Windows
+    standing: dict[Key, Standing] = field(default_factory=dict)
+    gone: list[Alert] = field(default_factory=list)
+    rules: dict[str, Rule] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """What has to survive a restart, as one line: all but the windows, which are told again from the store."""
+        standing = [
+            {"alert": self.alert(key)._asdict() | {"scope": key[1]._asdict()}, "standing": asdict(each)}
+            for key, each in sorted(self.standing.items())
+        ]
+        said = {"version": _VERSION, "now": self.now, "minute": self.windows.clock, "standing": standing}
+        return json.dumps(said, ensure_ascii=False)
+
+    def alert(self, key: Key, resolved_at: int | None = None) -> Alert:
+        """An alert as it stands."""
+        rule, standing = self.rules[key[0]], self.standing[key]
+        return Alert(
+            rule=rule.id,
+            scope=key[1],
+            state="resolved" if resolved_at is not None else "pending" if standing.fired_at is None else "firing",
+            since=standing.since,
+            fired_at=standing.fired_at,
+            resolved_at=resolved_at,
+            value=standing.value,
+            threshold=standing.limit,
+            severity=rule.severity.value,
+            owner=rule.owner,
+            runbook=rule.runbook,
+            cause="",
+            contributors=(),
+            summary=rule.summary + _remark(standing),
+        )
+
+
+class Step(NamedTuple):
+    """The state to go on with, and the alerts: all that are pending or fire now, and those resolved in this step.
+
+    Something that fired and was resolved within one step is among the resolved. ``unjudged`` counts were told so late,
+    or stamped so far ahead, that no window is kept for them.
+    """
+
+    state: State
+    alerts: tuple[Alert, ...]
+    unjudged: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Ruled:
+    """A rule of windows, with what is worked out once."""
+
+    rule: Rule
+    deviations: float
+    reach: Reach | None
+
+    def is_idle(self, window: Sums) -> bool:
+        """Whether the rule surely does not hold: tells most cases apart without any statistics."""
+        rule, hits = self.rule, window.get(self.rule.series or "", 0)
+        if rule.condition is Condition.SHARE:
+            return hits <= rule.threshold * window.get(rule.over or "", 0)
+        if rule.condition is Condition.COUNT:
+            return hits < rule.threshold
+        return hits >= rule.threshold * window.get(rule.over or "", 0)
+
+
+class Evaluator:
+    """Judges rules that :mod:`alerts.rules` has validated."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.rules = {rule.id: rule for rule in rules}
+        self._views = list(dict.fromkeys(map(_view, self.rules.values())))
+        self._ruled: dict[Track, list[_Ruled]] = {}
+        self._silences: list[tuple[Rule, Reach]] = []
+        for rule in self.rules.values():
+            self._sort(rule)
+        reaches = [reach for _, reach in self._silences]
+        reaches += [each.reach for ruled in self._ruled.values() for each in ruled if each.reach]
+        self._reaches = list(dict.fromkeys(reaches))
+        self._of_items = [rule for rule in self.rules.values() if rule.condition in _OF_ITEMS]
+        self._of_pulse = [rule for rule in self.rules.values() if rule.gauge is not None]
+
+    @property
+    def lookback_minutes(self) -> int:
+        """How far back :meth:`load` wants counts. What is older than two days, and than a day more than the furthest
+        limit of a window, may be told by hours instead of minutes."""
+        furthest = max([LATE_MINUTES, *(track.extent.limit for track in self._ruled)])
+        return max([furthest, *(reach.minutes for reach in self._reaches)]) + HOUR
+
+    def begin(self, now: int) -> State:
+        """The state of somebody who knows nothing yet."""
+        windows = Windows(self._views, list(self._ruled), self._reaches, now // MINUTE)
+        return State(now, windows, rules=self.rules)
+
+    def from_json(self, text: str) -> State:
+        """The state that :meth:`State.to_json` wrote, with windows that are to be loaded.
+
+        Alerts of rules that are gone, or look elsewhere now, are resolved by the next step. Raises ValueError if the
+        text is none of these.
+        """
+        try:
+            return self._read(json.loads(text))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"not the state of an evaluator: {error}") from error
+
+    def load(self, state: State, counts: Iterable[Count]) -> None:
+        """Fill the windows of a state that begins, or was read again: with the counts of :attr:`lookback_minutes` as
+        they are known now. Nothing is judged; minutes after the state's own wait until a step comes to them."""
+        state.windows.load(counts)
+
+    def step(
+        self,
+        state: State,
+        counts: Iterable[Count] | None,
+        open_items: Sequence[OpenItem] | None,
+        pulse: Pulse,
+        now: int,
+    ) -> Step:
+        """Go on to ``now`` with the minutes that have changed since the last step, each told whole, and everything
+        that is open. None stands for what could not be read. A ``now`` before the last one counts as that."""
+        now = max(now, state.now)
+        resolved, state.gone = [each._replace(resolved_at=now) for each in state.gone], []
+        unjudged = 0
+        if counts is not None:
+            told = state.windows.tell(counts, now // MINUTE)
+            unjudged = told.unjudged
+            self._judge_late(state, told.late, now)
+            resolved += self._go_on(state, told.changed, now)
+        if open_items is not None:
+            self._judge_items(state, open_items, now)
+        for rule in self._of_pulse:
+            self._note(state, rule, Scope(), judging.of_pulse(rule, pulse, now), now)
+        resolved += self._settle(state, now)
+        state.now = now
+        return Step(state, (*map(state.alert, state.standing), *resolved), unjudged)
+
+    def _sort(self, rule: Rule) -> None:
+        view = self._views.index(_view(rule))
+        if rule.condition in _OF_WINDOWS:
+            limit = max(rule.window_minutes, rule.window_limit_minutes)
+            track = Track(view, str(rule.over), Extent(rule.window_minutes, rule.window_runs, limit))
+            reach = Reach(view, rule.baseline.window_minutes, str(rule.over)) if rule.baseline else None
+            self._ruled.setdefault(track, []).append(_Ruled(rule, judging.deviation(rule.confidence), reach))
+        elif rule.condition is Condition.ABSENCE and rule.baseline:
+            self._silences.append((rule, Reach(view, rule.baseline.window_minutes, str(rule.series))))
+
+    def _read(self, said: dict[str, Any]) -> State:
+        if said["version"] != _VERSION:
+            raise ValueError(f"it is of version {said['version']}, and this is version {_VERSION}")
+        state = self.begin(said["minute"] * MINUTE)
+        state.now = max(said["now"], state.now)
+        for each in said["standing"]:
+            self._restore(state, each)
+        return state
+
+    def _restore(self, state: State, said: dict[str, Any]) -> None:
+        scope = Scope(**said["alert"]["scope"])
+        standing, rule = Standing(**said["standing"]), self.rules.get(said["alert"]["rule"])
+        if rule and _view(rule).of(scope) == scope:
+            state.standing[rule.id, scope] = standing
+        elif standing.fired_at is not None:
+            words = {
+                "scope": scope,
+                "state": "resolved",
+                "contributors": (),
+                "summary": "The rule no longer looks here.",
+            }
+            state.gone.append(Alert(**said["alert"] | words))
+
+    def _go_on(self, state: State, changed: set[Place], now: int) -> list[Alert]:
+        """Judge what has changed at the end of every minute up to the running one, and there as of ``now``."""
+        resolved: list[Alert] = []
+        windows, running = state.windows, now // MINUTE
+        while windows.clock < running:
+            self._judge_windows(state, changed | windows.advance(), min((windows.clock + 1) * MINUTE, now))
+            resolved += self._settle(state, min((windows.clock + 1) * MINUTE, now))
+            changed = set()
+        if changed:
+            self._judge_windows(state, changed, now)
+        return resolved
+
+    def _judge_windows(self, state: State, changed: set[Place], at: int) -> None:
+        windows, standing = state.windows, state.standing
+        for place in changed:
+            window = windows.lanes[place.track][place.scope].sums
+            for ruled in self._ruled[place.track]:
+                if ruled.is_idle(window) and (ruled.rule.id, place.scope) not in standing:
+                    continue
+                self._judge_window(state, ruled, place.scope, window, at)
+        for rule, reach in self._silences:
+            for scope in windows.pasts[reach]:
+                self._note(state, rule, scope, judging.of_silence(rule, windows.past(reach, scope), windows.clock), at)
+
+    def _judge_window(self, state: State, ruled: _Ruled, scope: Scope, window: Sums, at: int) -> None:
+        rule = ruled.rule
+        standing = state.standing.get((rule.id, scope))
+        usual = self._usual(state, ruled, scope, window, at)
+        firing = standing is not None and standing.fired_at is not None
+        limit = judging.share_limit(rule, usual)
+        verdict = judging.of_window(rule, window, limit, ruled.deviations, firing=firing)
+        self._note(state, rule, scope, verdict, at, usual)
+
+    @staticmethod
+    def _usual(state: State, ruled: _Ruled, scope: Scope, window: Sums, at: int) -> float | None:
+        """What is usual for a scope. An alert that stands keeps what was usual before it for as long as the baseline
+        reaches back, since it would become usual itself."""
+        baseline, standing = ruled.rule.baseline, state.standing.get((ruled.rule.id, scope))
+        if baseline is None or ruled.reach is None:
+            return None
+        if standing is not None and at - standing.since < baseline.window_minutes * MINUTE:
+            return standing.usual
+        return judging.past_share(ruled.rule, state.windows.past(ruled.reach, scope), window)
+
+    @staticmethod
+    def _note(  # noqa: PLR0913, PLR0917 -- what was judged, where, when
+        state: State, rule: Rule, scope: Scope, verdict: Verdict | None, at: int, usual: float | None = None
+    ) -> None:
+        """Remember what was found; what is unknown leaves things as they are."""
+        standing = state.standing.get((rule.id, scope))
+        if standing is None:
+            if verdict is not None and verdict.holds:
+                state.standing[rule.id, scope] = Standing(at, verdict.value, verdict.limit, usual)
+            return
+        standing.known = verdict is not None
+        if verdict is not None:
+            standing.holds, standing.value, standing.limit = verdict
+            standing.usual = usual
+
+    def _settle(self, state: State, at: int) -> list[Alert]:
+        """Let what has held long enough fire, and end what no longer holds; the alerts that are resolved."""
+        resolved: list[Alert] = []
+        for key, standing in list(state.standing.items()):
+            rule, late = self.rules[key[0]], standing.late_until is not None and at < standing.late_until
+            if standing.holds or late:
+                standing.quiet_since = None
+                if standing.fired_at is None and (late or at - standing.since >= rule.for_minutes * MINUTE):
+                    standing.fired_at = at
+                continue
+            if standing.quiet_since is None:
+                standing.quiet_since = at
+            if standing.fired_at is None:
+                del state.standing[key]
+            elif at - standing.quiet_since >= rule.keep_firing_minutes * MINUTE:
+                resolved.append(state.alert(key, resolved_at=at))
+                del state.standing[key]
+        return resolved
+
+    def _judge_late(self, state: State, late: dict[Place, dict[int, Sums]], now: int) -> None:
+        for place, before in late.items():
+            for ruled in self._ruled[place.track]:
+                found = self._missed(state, ruled, place, before, now)
+                if found is not None:
+                    standing = state.standing.setdefault(
+                        (ruled.rule.id, place.scope), Standing(now, found.value, found.limit, None, holds=False)
+                    )
+                    standing.late_until = now + ruled.rule.window_minutes * MINUTE
+
+    def _missed(self, state: State, ruled: _Ruled, place: Place, before: dict[int, Sums], now: int) -> Verdict | None:
+        """The verdict of closed windows that late counts, and only they, make a rule hold in for long enough."""
+        rule, lasted, found = ruled.rule, 0, None
+        pairs = zip(
+            state.windows.replay(place, before, known=False),
+            state.windows.replay(place, before, known=True),
+            strict=True,
+        )
+        for window, known in pairs:
+            if ruled.is_idle(window):
+                lasted = 0
+                continue
+            limit = judging.share_limit(rule, self._usual(state, ruled, place.scope, window, now))
+            verdict = judging.of_window(rule, window, limit, ruled.deviations, firing=False)
+            held = judging.of_window(rule, known, limit, ruled.deviations, firing=False)
+            if held is not None and held.holds:
+                return None
+            lasted = lasted + 1 if verdict is not None and verdict.holds else 0
+            found = verdict if lasted > rule.for_minutes else found
+        return found
+
+    def _judge_items(self, state: State, items: Sequence[OpenItem], now: int) -> None:
+        for rule in self._of_items:
+            groups: dict[Scope, list[OpenItem]] = {scope: [] for id_, scope in state.standing if id_ == rule.id}
+            view = _view(rule)
+            for item in items:
+                scope = view.of(item.scope) if item.what == rule.what else None
+                if scope is not None:
+                    groups.setdefault(scope, []).append(item)
+            for scope, group in groups.items():
+                standing = state.standing.get((rule.id, scope))
+                firing = standing is not None and standing.fired_at is not None
+                deviations = judging.deviation(rule.confidence)
+                self._note(state, rule, scope, judging.of_items(rule, group, now, deviations, firing=firing), now)
+
+
+def _view(rule: Rule) -> View:
+    return View(rule.by, rule.where, rule.unless)
+
+
+def _remark(standing: Standing) -> str:
+    if standing.late_until is not None and not standing.holds:
+        return " Told late, of minutes that had been judged before."
+    return "" if standing.known else " Nothing new is known of it."

@@ -1,0 +1,121 @@
+"""Whether a rule's condition holds, and by what numbers. Nothing is remembered here."""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+from alerts.model import Condition, Gauge, OpenItem, Pulse, Rule
+from alerts.windows import Past, Sums
+
+MINUTE = 60_000_000
+"""Microseconds."""
+
+
+class Verdict(NamedTuple):
+    """Whether the condition holds, and the value that was held against the limit."""
+
+    holds: bool
+    value: float
+    limit: float
+
+
+def deviation(confidence: float) -> float:
+    """Standard deviations that leave ``1 - confidence`` on one side."""
+    return NormalDist().inv_cdf(confidence) if confidence > 0.5 else 0.0
+
+
+def wilson(hits: int, runs: int, deviations: float) -> tuple[float, float]:
+    """Wilson's bounds of a share; with none to count, anything is possible."""
+    if runs <= 0:
+        return 0.0, 1.0
+    share, square = hits / runs, deviations * deviations
+    middle = share + square / (2 * runs)
+    reach = deviations * math.sqrt(max(0.0, share * (1 - share) / runs + square / (4 * runs * runs)))
+    scale = 1 + square / runs
+    return max(0.0, (middle - reach) / scale), min(1.0, (middle + reach) / scale)
+
+
+def past_share(rule: Rule, past: Past, window: Mapping[str, int]) -> float | None:
+    """The share in the scope's own past, without the window; None where the past is too small to say."""
+    runs = past.sums.get(str(rule.over), 0) - window.get(str(rule.over), 0)
+    hits = past.sums.get(str(rule.series), 0) - window.get(str(rule.series), 0)
+    return hits / runs if rule.baseline and runs >= max(1, rule.baseline.minimum) else None
+
+
+def share_limit(rule: Rule, usual: float | None) -> float:
+    """The share from which on a rule holds: its threshold, and what is usual for the scope times the factor.
+
+    Where that product would come near to everything, or beyond it, the rest up to everything is divided instead.
+    """
+    if usual is None or rule.baseline is None:
+        return rule.threshold
+    factor = rule.baseline.factor
+    if rule.condition is Condition.SHARE_BELOW:
+        return min(rule.threshold, usual / factor)
+    return max(rule.threshold, min(usual * factor, 1 - (1 - usual) / factor))
+
+
+def of_window(rule: Rule, window: Sums, limit: float, deviations: float, *, firing: bool) -> Verdict | None:
+    """What a window says; None if it has too few runs to say anything.
+
+    A rule that fires goes on while the share itself, not its bound, is beyond the limit, so that it does not flap.
+    """
+    hits, runs = window.get(str(rule.series), 0), window.get(str(rule.over), 0)
+    if runs < max(1, rule.minimum):
+        return None
+    if rule.condition is Condition.COUNT:
+        return Verdict(hits >= rule.threshold, float(hits), rule.threshold)
+    low, high = wilson(hits, runs, 0.0 if firing else deviations)
+    below = rule.condition is Condition.SHARE_BELOW
+    return Verdict(high < limit if below else low > limit, hits / runs, limit)
+
+
+def of_silence(rule: Rule, past: Past, clock: int) -> Verdict | None:
+    """Whether nothing came for much longer than the longest silence of the scope's own past; None without a past."""
+    newest, baseline = past.newest(), rule.baseline
+    if newest is None or baseline is None:
+        return None
+    silence = float(clock - newest)
+    if silence < rule.threshold:
+        return Verdict(holds=False, value=silence, limit=rule.threshold)
+    if past.sums.get(str(rule.series), 0) < baseline.minimum:
+        return None
+    limit = max(rule.threshold, baseline.factor * past.longest_silence())
+    return Verdict(silence >= limit, silence, limit)
+
+
+def of_items(rule: Rule, items: Sequence[OpenItem], now: int, deviations: float, *, firing: bool) -> Verdict:
+    """What the open items of one scope say. That there are few, or none, is known, and holds nothing."""
+    if rule.condition is Condition.AGE:
+        ages = sorted(age_minutes(item, now) for item in items)
+        value = ages[math.ceil(rule.quantile * len(ages)) - 1] if ages else 0.0
+        return Verdict(len(ages) >= max(1, rule.minimum) and value >= rule.threshold, value, rule.threshold)
+    due = [item.overdue for item in items if item.deadline is not None]
+    low, _ = wilson(sum(due), len(due), 0.0 if firing else deviations)
+    value = sum(due) / len(due) if due else 0.0
+    return Verdict(len(due) >= max(1, rule.minimum) and low > rule.threshold, value, rule.threshold)
+
+
+def age_minutes(item: OpenItem, now: int) -> float:
+    """How long an item has been open, without the time for which its clock stood still."""
+    paused = item.paused_us + (max(0, now - item.paused_since) if item.paused_since is not None else 0)
+    return max(0, now - item.opened_at - paused) / MINUTE
+
+
+def of_pulse(rule: Rule, pulse: Pulse, now: int) -> Verdict | None:
+    """What a gauge says; None if it cannot be read."""
+    value = _reading(rule.gauge, pulse, now)
+    if rule.condition is Condition.UNKNOWN:
+        return Verdict(value is None, float(value is None), rule.threshold)
+    return None if value is None else Verdict(value > rule.threshold, value, rule.threshold)
+
+
+def _reading(gauge: Gauge | None, pulse: Pulse, now: int) -> float | None:
+    if gauge is Gauge.NEWEST_EVENT_AGE:
+        return None if pulse.newest_event_at is None else max(0, now - pulse.newest_event_at) / MINUTE
+    if gauge is Gauge.LAG:
+        return None if pulse.lag is None else float(pulse.lag)
+    if gauge is Gauge.STORE_REFUSING:
+        return None if pulse.store_refusing is None else float(pulse.store_refusing)
+    return None if pulse.clock_skew_us is None else abs(pulse.clock_skew_us) / 1_000_000
