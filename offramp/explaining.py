@@ -20,7 +20,7 @@ from offramp.ingestion import open_sources
 from offramp.page import Page
 from offramp.pairing import Beside, beside
 from offramp.session import Session
-from offramp.shadowing import settled_store
+from offramp.shadowing import settle_if_compared
 from schemas.errors import MessageError
 from schemas.exits import Classification, ReviewPacket
 from schemas.types import Record, to_iso
@@ -60,8 +60,7 @@ def from_store(session: Session, event_id: str, tenant: str | None) -> Explained
     """Explain a stored event. Raises CheckFailedError if there is none of that id."""
     path = session.settings.shadow.accepted
     accepted, classifier = read(path) if path else (), _classifier(session)
-    with settled_store(session, "explain") as settled:
-        store = settled.store
+    with session.existing_store("explain") as store:
         found = store.event(event_id, tenant)
         if found is None:
             raise _unknown(event_id, tenant, "the store", _near_in(store, event_id), _LISTS_THEM)
@@ -71,6 +70,7 @@ def from_store(session: Session, event_id: str, tenant: str | None) -> Explained
             )
         event = json.loads(found.text)
         explanation, stored = explain(event, classifier), store.classification(found.event_id, found.tenant)
+        settle_if_compared(session, store)
         legacy = beside(store, event, explanation, classifier, accepted, session.clock.now_micros())
     return Explained(event, explanation, stored, legacy)
 

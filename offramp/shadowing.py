@@ -63,6 +63,13 @@ def settle_now(session: Session, store: Store, mapping: LabelMapping) -> None:
         console.say(f"this user may not write, and sees what others have settled: {until}")
 
 
+def settle_if_compared(session: Session, store: Store) -> None:
+    """Settle if any legacy exit is stored; for a verb that has enough to say where there is none. Raises
+    ConfigurationError for a mapping that cannot be used."""
+    if store.select("SELECT count() AS n FROM legacy_exits")[0]["n"]:
+        settle_now(session, store, chosen_mapping(session))
+
+
 def settle_for(session: Session, store: Store, sql: str) -> None:
     """Settle if a statement asks for the comparison. Raises ConfigurationError for a mapping that cannot be used."""
     if any(view in sql for view in VIEWS):

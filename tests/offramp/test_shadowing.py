@@ -90,3 +90,15 @@ def test_a_server_is_looked_back_at_further_than_an_embedded_store():
     there = Session(Settings.model_validate(server), SystemClock())
     assert reach(here) == Reach(1_000_000, None)
     assert reach(there) == Reach(7_000_000, 86_400_000_000)
+
+
+def test_an_explanation_settles_only_where_something_is_compared():
+    folder = new_directory()
+    event = events()[0]
+    assert run("classify", write_lines(folder / "e.jsonl", [event]), "--store", folder / "store").status == 0
+    argv = ("explain", event["event_id"], "--store", folder / "store")
+    assert run(*argv).status == 0
+    assert ask(folder / "store", "SELECT count() AS n FROM settlings") == [{"n": 0}]
+    load_exit(folder, 0, label="ok")
+    assert run(*argv).status == 0
+    assert ask(folder / "store", "SELECT count() AS n FROM settlings") == [{"n": 1}]
