@@ -153,8 +153,11 @@ class Evaluator:
             raise ValueError(f"not the state of an evaluator: {error}") from error
 
     def load(self, state: State, counts: Iterable[Count]) -> None:
-        """Fill the windows of a state that begins, or was read again: with the counts of :attr:`lookback_minutes` as
-        they are known now. Nothing is judged; minutes after the state's own wait until a step comes to them."""
+        """Fill the windows of a state that begins, or was read again, with the counts of :attr:`lookback_minutes`.
+
+        Nothing is judged. What was recorded after ``state.now`` is left out, and told to the next step: so that step
+        sees what came late while nobody evaluated.
+        """
         state.windows.load(counts)
 
     def step(
