@@ -46,13 +46,16 @@ def past_share(rule: Rule, past: Past, window: Mapping[str, int]) -> float | Non
 def share_limit(rule: Rule, usual: float | None) -> float:
     """The share from which on a rule holds: its threshold, and what is usual for the scope times the factor.
 
-    Where that product would come near to everything, or beyond it, the rest up to everything is divided instead.
+    Where that product would come near to everything, or beyond it, the rest up to everything is divided instead. A
+    share that is too small for its scope needs a past to be told by; one that is too large does not.
     """
-    if usual is None or rule.baseline is None:
+    if rule.baseline is None:
         return rule.threshold
     factor = rule.baseline.factor
     if rule.condition is Condition.SHARE_BELOW:
-        return min(rule.threshold, usual / factor)
+        return 0.0 if usual is None else min(rule.threshold, usual / factor)
+    if usual is None:
+        return rule.threshold
     return max(rule.threshold, min(usual * factor, 1 - (1 - usual) / factor))
 
 
