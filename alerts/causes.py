@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import combinations
 from math import factorial, fsum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MOST_VALUES = 12
 """Values of an attribute that are told apart, those with most exits; the others count as one."""
@@ -104,13 +104,15 @@ class Part(NamedTuple):
 class Rise(NamedTuple):
     """A change of a share, and what it comes of, the largest part first. The parts sum to the change.
 
-    ``carriers`` are what each fallback adds, by ``id@version``.
+    ``carriers`` are what each fallback adds, by ``id@version``. Where it is asked why a share fell (``is_fall``), the
+    first part is the one that lowers it most.
     """
 
     before: Share
     now: Share
     parts: tuple[Part, ...]
     carriers: tuple[tuple[str, float], ...]
+    is_fall: bool = False
 
     @property
     def size(self) -> float:
@@ -119,8 +121,11 @@ class Rise(NamedTuple):
 
     @property
     def named(self) -> Part | None:
-        """The part that explains most; None where nothing rose."""
-        return self.parts[0] if self.size > _NOTHING and self.parts and self.parts[0].size > _NOTHING else None
+        """The part that explains most; None where nothing rose, or fell, as it was asked."""
+        sign = -1 if self.is_fall else 1
+        if not self.parts or sign * self.size <= _NOTHING or sign * self.parts[0].size <= _NOTHING:
+            return None
+        return self.parts[0]
 
     @property
     def sentence(self) -> str:
@@ -133,7 +138,26 @@ class Rise(NamedTuple):
         return tuple((f"{part.factor} {_name(part)}".rstrip(), part.size) for part in self.parts)
 
 
-def rise(exits: Iterable[Exits]) -> Rise:
+def exits_of(rows: Iterable[Mapping[str, Any]]) -> list[Exits]:
+    """Exits from rows with these columns: ``versions`` as pairs of texts, ``labels`` as pairs of factor and value."""
+    return [
+        Exits(
+            bool(row["is_current"]),
+            row["tenant"],
+            row["workflow"],
+            row["agent_version"],
+            row["table"],
+            row["classifier"],
+            tuple((policy, version) for policy, version in row["versions"]),
+            tuple(Label(Factor(factor), value) for factor, value in row["labels"]),
+            row["carrier"],
+            row["n"],
+        )
+        for row in rows
+    ]
+
+
+def rise(exits: Iterable[Exits], *, is_fall: bool = False) -> Rise:
     """What the change of a share between two windows comes of.
 
     Without exits before there is nothing to compare with: then the parts are those of the share as it is, by label.
@@ -150,9 +174,10 @@ def rise(exits: Iterable[Exits]) -> Rise:
     for label, size in cells.within().items():
         sizes[label.factor].append(size)
         values[label.factor][label.value] = values[label.factor].get(label.value, 0.0) + size
-    parts = [Part(factor, fsum(found), _top(values[factor])) for factor, found in sizes.items()]
-    parts.sort(key=lambda part: (-part.size, part.factor))
-    return Rise(before, now, tuple(parts), _carriers(rows, before, now))
+    sign = -1 if is_fall else 1
+    parts = [Part(factor, fsum(found), _top(values[factor], sign)) for factor, found in sizes.items()]
+    parts.sort(key=lambda part: (-sign * part.size, part.factor))
+    return Rise(before, now, tuple(parts), _carriers(rows, before, now, sign), is_fall)
 
 
 def _share(rows: Iterable[Exits], *, is_current: bool) -> Share:
@@ -160,17 +185,17 @@ def _share(rows: Iterable[Exits], *, is_current: bool) -> Share:
     return Share(sum(row.n for row in of if row.labels), sum(row.n for row in of))
 
 
-def _top(values: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    return tuple(sorted(values.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN])
+def _top(values: Mapping[str, float], sign: int) -> tuple[tuple[str, float], ...]:
+    return tuple(sorted(values.items(), key=lambda item: (-sign * item[1], item[0]))[:_SHOWN])
 
 
-def _carriers(rows: Iterable[Exits], before: Share, now: Share) -> tuple[tuple[str, float], ...]:
+def _carriers(rows: Iterable[Exits], before: Share, now: Share, sign: int) -> tuple[tuple[str, float], ...]:
     added: defaultdict[str, float] = defaultdict(float)
     for row in rows:
         if row.labels and row.carrier:
             share = now if row.is_current else before
             added[row.carrier] += (1 if row.is_current else -1) * row.n / share.exits
-    return _top(added)
+    return _top(added, sign)
 
 
 # --- the first step: composition
@@ -372,7 +397,7 @@ def _sentence(found: Rise) -> str:
         begin = f"{before.rate:.1%} ({before.cases} of {before.exits}) before, {shares} now"
     part = found.named
     if part is None:
-        return f"{begin}. Nothing rose."
+        return f"{begin}. Nothing {'fell' if found.is_fall else 'rose'}."
     name = f"{part.factor} {_name(part) or 'unknown'}"
     carried = f", carried by {found.carriers[0][0]}" if found.carriers else ""
     return f"{begin}. {name}{carried}: {100 * part.size:+.1f} of {100 * found.size:+.1f} points."

@@ -9,10 +9,10 @@ Source: E. L. Kaplan, P. Meier, "Nonparametric estimation from incomplete observ
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from math import fsum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MINUTE = 60_000_000
 
@@ -118,6 +118,20 @@ class Ageing(NamedTuple):
     def contributors(self) -> tuple[tuple[str, float], ...]:
         """How many of each component should have come and did not."""
         return tuple((f"component {each.component}".rstrip(), each.missing) for each in self.components)
+
+
+def waits_of(rows: Iterable[Mapping[str, Any]], now: int) -> list[Wait]:
+    """Waits from rows with these columns, and ``superseded_at``, which ends the watching where it is set."""
+    return [
+        Wait(
+            row["component"],
+            row["opened_at"],
+            row["closed_at"],
+            now if row["superseded_at"] is None else min(now, row["superseded_at"]),
+            row["failures"],
+        )
+        for row in rows
+    ]
 
 
 def curve(spans: Iterable[Span]) -> Curve:
