@@ -96,7 +96,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Ruled:
+class Ruled:
     """A rule of windows, with what is worked out once."""
 
     rule: Rule
@@ -114,17 +114,20 @@ class _Ruled:
 
 
 class Evaluator:
-    """Judges rules that :mod:`alerts.rules` has validated."""
+    """Judges rules that :mod:`alerts.rules` has validated.
+
+    ``ruled`` are the rules of windows by their track, ``silences`` those of absence with the past that they look at.
+    """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = {rule.id: rule for rule in rules}
         self._views = list(dict.fromkeys(map(_view, self.rules.values())))
-        self._ruled: dict[Track, list[_Ruled]] = {}
-        self._silences: list[tuple[Rule, Reach]] = []
+        self.ruled: dict[Track, list[Ruled]] = {}
+        self.silences: list[tuple[Rule, Reach]] = []
         for rule in self.rules.values():
             self._sort(rule)
-        reaches = [reach for _, reach in self._silences]
-        reaches += [each.reach for ruled in self._ruled.values() for each in ruled if each.reach]
+        reaches = [reach for _, reach in self.silences]
+        reaches += [each.reach for ruled in self.ruled.values() for each in ruled if each.reach]
         self._reaches = list(dict.fromkeys(reaches))
         self._of_items = [rule for rule in self.rules.values() if rule.condition in _OF_ITEMS]
         self._of_pulse = [rule for rule in self.rules.values() if rule.gauge is not None]
@@ -133,12 +136,12 @@ class Evaluator:
     def lookback_minutes(self) -> int:
         """How far back :meth:`load` wants counts. What is older than two days, and than a day more than the furthest
         limit of a window, may be told by hours instead of minutes."""
-        furthest = max([LATE_MINUTES, *(track.extent.limit for track in self._ruled)])
+        furthest = max([LATE_MINUTES, *(track.extent.limit for track in self.ruled)])
         return max([furthest, *(reach.minutes for reach in self._reaches)]) + HOUR
 
     def begin(self, now: int) -> State:
         """The state of somebody who knows nothing yet."""
-        windows = Windows(self._views, list(self._ruled), self._reaches, now // MINUTE)
+        windows = Windows(self._views, list(self.ruled), self._reaches, now // MINUTE)
         return State(now, windows, rules=self.rules)
 
     def from_json(self, text: str) -> State:
@@ -192,9 +195,9 @@ class Evaluator:
             limit = max(rule.window_minutes, rule.window_limit_minutes)
             track = Track(view, str(rule.over), Extent(rule.window_minutes, rule.window_runs, limit))
             reach = Reach(view, rule.baseline.window_minutes, str(rule.over)) if rule.baseline else None
-            self._ruled.setdefault(track, []).append(_Ruled(rule, judging.deviation(rule.confidence), reach))
+            self.ruled.setdefault(track, []).append(Ruled(rule, judging.deviation(rule.confidence), reach))
         elif rule.condition is Condition.ABSENCE and rule.baseline:
-            self._silences.append((rule, Reach(view, rule.baseline.window_minutes, str(rule.series))))
+            self.silences.append((rule, Reach(view, rule.baseline.window_minutes, str(rule.series))))
 
     def _read(self, said: dict[str, Any]) -> State:
         if said["version"] != _VERSION:
@@ -235,33 +238,37 @@ class Evaluator:
         windows, standing = state.windows, state.standing
         for place in changed:
             window = windows.lanes[place.track][place.scope].sums
-            for ruled in self._ruled[place.track]:
+            for ruled in self.ruled[place.track]:
                 if ruled.is_idle(window) and (ruled.rule.id, place.scope) not in standing:
                     continue
                 self._judge_window(state, ruled, place.scope, window, at)
-        for rule, reach in self._silences:
+        for rule, reach in self.silences:
             for scope in windows.pasts[reach]:
                 self._note(state, rule, scope, judging.of_silence(rule, windows.past(reach, scope), windows.clock), at)
 
-    def _judge_window(self, state: State, ruled: _Ruled, scope: Scope, window: Sums, at: int) -> None:
+    def _judge_window(self, state: State, ruled: Ruled, scope: Scope, window: Sums, at: int) -> None:
         rule = ruled.rule
         standing = state.standing.get((rule.id, scope))
-        usual = self._usual(state, ruled, scope, window, at)
+        usual = self._usual_before(state, ruled, scope, window, at)
         firing = standing is not None and standing.fired_at is not None
         limit = judging.share_limit(rule, usual)
         verdict = judging.of_window(rule, window, limit, ruled.deviations, firing=firing)
         self._note(state, rule, scope, verdict, at, usual)
 
     @staticmethod
-    def _usual(state: State, ruled: _Ruled, scope: Scope, window: Sums, at: int) -> float | None:
+    def usual(windows: Windows, ruled: Ruled, scope: Scope, window: Sums) -> float | None:
+        """What was usual for a scope before a window of it; None where nobody asks, or nobody knows."""
+        if ruled.reach is None:
+            return None
+        return judging.past_share(ruled.rule, windows.past(ruled.reach, scope), window)
+
+    def _usual_before(self, state: State, ruled: Ruled, scope: Scope, window: Sums, at: int) -> float | None:
         """What is usual for a scope. An alert that stands keeps what was usual before it for as long as the baseline
         reaches back, since it would become usual itself."""
         baseline, standing = ruled.rule.baseline, state.standing.get((ruled.rule.id, scope))
-        if baseline is None or ruled.reach is None:
-            return None
-        if standing is not None and at - standing.since < baseline.window_minutes * MINUTE:
+        if baseline is not None and standing is not None and at - standing.since < baseline.window_minutes * MINUTE:
             return standing.usual
-        return judging.past_share(ruled.rule, state.windows.past(ruled.reach, scope), window)
+        return self.usual(state.windows, ruled, scope, window)
 
     @staticmethod
     def _note(  # noqa: PLR0913, PLR0917 -- what was judged, where, when
@@ -299,15 +306,15 @@ class Evaluator:
 
     def _judge_late(self, state: State, late: dict[Place, dict[int, Sums]], now: int) -> None:
         for place, before in late.items():
-            for ruled in self._ruled[place.track]:
-                found = self._missed(state, ruled, place, before, now)
+            for ruled in self.ruled[place.track]:
+                found = self._missed(state, ruled, place, before)
                 if found is not None:
                     standing = state.standing.setdefault(
                         (ruled.rule.id, place.scope), Standing(now, found.value, found.limit, None, holds=False)
                     )
                     standing.late_until = now + ruled.rule.window_minutes * MINUTE
 
-    def _missed(self, state: State, ruled: _Ruled, place: Place, before: dict[int, Sums], now: int) -> Verdict | None:
+    def _missed(self, state: State, ruled: Ruled, place: Place, before: dict[int, Sums]) -> Verdict | None:
         """The verdict of closed windows that late counts, and only they, make a rule hold in for long enough."""
         rule, lasted, found = ruled.rule, 0, None
         pairs = zip(
@@ -319,7 +326,7 @@ class Evaluator:
             if ruled.is_idle(window):
                 lasted = 0
                 continue
-            limit = judging.share_limit(rule, self._usual(state, ruled, place.scope, window, now))
+            limit = judging.share_limit(rule, self.usual(state.windows, ruled, place.scope, window))
             verdict = judging.of_window(rule, window, limit, ruled.deviations, firing=False)
             held = judging.of_window(rule, known, limit, ruled.deviations, firing=False)
             if held is not None and held.holds:

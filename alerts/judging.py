@@ -65,10 +65,12 @@ def of_window(rule: Rule, window: Sums, limit: float, deviations: float, *, firi
     A rule that fires goes on while the share itself, not its bound, is beyond the limit, so that it does not flap.
     """
     hits, runs = window.get(str(rule.series), 0), window.get(str(rule.over), 0)
+    if rule.condition is Condition.COUNT and hits >= rule.threshold:
+        return Verdict(holds=True, value=float(hits), limit=rule.threshold)
     if runs < max(1, rule.minimum):
         return None
     if rule.condition is Condition.COUNT:
-        return Verdict(hits >= rule.threshold, float(hits), rule.threshold)
+        return Verdict(holds=False, value=float(hits), limit=rule.threshold)
     low, high = wilson(hits, runs, 0.0 if firing else deviations)
     below = rule.condition is Condition.SHARE_BELOW
     return Verdict(high < limit if below else low > limit, hits / runs, limit)

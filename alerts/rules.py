@@ -128,7 +128,7 @@ _OF_SHARE = Needs(("series", "over", "window", "threshold", "confidence", "minim
 NEEDS: Mapping[Condition, Needs] = {
     Condition.SHARE: _OF_SHARE,
     Condition.SHARE_BELOW: _OF_SHARE,
-    Condition.COUNT: Needs(("series", "over", "window", "threshold"), ("minimum",)),
+    Condition.COUNT: Needs(("series", "over", "window", "threshold")),
     Condition.AGE: Needs(("items", "threshold"), ("quantile", "minimum")),
     Condition.PAST_DEADLINE: Needs(("items", "threshold", "confidence", "minimum")),
     Condition.ABSENCE: Needs(("series", "threshold", "baseline")),

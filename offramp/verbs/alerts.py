@@ -1,0 +1,78 @@
+"""``offramp alerts``: rules that tell on-call which exits go wrong, checked and tested before they page anybody."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from offramp.errors import CheckFailedError
+
+
+class Format(StrEnum):
+    """How the answer is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", help="table for people, json for programs.")]
+
+group = typer.Typer(no_args_is_help=True, help="Alert rules: check and test them; what fires, and what would have.")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verb and its parts."""
+    app.add_typer(group, name="alerts")
+
+
+@group.command()
+def check(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A rule file.", show_default="the shipped rules")
+    ] = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Check a rule file: every problem with its place and reason.
+
+    Ends with 1 if the file cannot be used as rules, with 2 if it cannot be read.
+    """
+    from alerts.toml_file import FileError
+    from offramp import alert_rules
+
+    try:
+        checked = alert_rules.read_book(file)
+    except FileError as error:
+        if output is Format.JSON:
+            alert_rules.print_json({"valid": False, "problems": list(error.problems)})
+        else:
+            alert_rules.show_refused(file, error.problems)
+        raise typer.Exit(CheckFailedError.status) from None
+    if output is Format.JSON:
+        alert_rules.print_json(alert_rules.checked_as_json(checked, None))
+    else:
+        alert_rules.show_checked(file, checked, None)
+
+
+@group.command("test")
+def run_tests(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Tests of rules on synthetic series, in TOML.")],
+    rules: Annotated[
+        Path | None,
+        typer.Option("--rules", metavar="FILE", help="The rules to test.", show_default="those that the tests name"),
+    ] = None,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Run tests of rules: synthetic series through the evaluator that runs live, minute by minute.
+
+    Tests that name no rules are of those that are shipped. Ends with 1 if a test fails, with 2 if a file cannot be read
+    or used.
+    """
+    from offramp import alert_rules
+
+    under_test, outcomes = alert_rules.rehearse(file, rules)
+    if output is Format.JSON:
+        alert_rules.print_json(alert_rules.rehearsed_as_json(under_test, outcomes))
+    else:
+        alert_rules.show_rehearsed(under_test, outcomes)
+    raise typer.Exit(CheckFailedError.status if any(outcome.failures for outcome in outcomes) else 0)
