@@ -15,7 +15,7 @@ import msgspec
 from pydantic.fields import FieldInfo
 
 from schemas.events import TerminalEvent
-from schemas.types import ProseMarker, Record
+from schemas.types import ProseMarker, Record, record_in
 
 Event = dict[str, Any]
 Canonicalise = Callable[[Any], Any]
@@ -95,7 +95,7 @@ def _record(model: type[Record]) -> Canonicalise:
 
 def _nested(name: str, info: FieldInfo) -> Canonicalise | None:
     """How a field is canonicalised; None where it stays as it is."""
-    model, origin = _model_in(info), get_origin(info.annotation)
+    model, origin = record_in(info), get_origin(info.annotation)
     if origin is dict:
         return _sorted_map
     if origin is list:
@@ -115,11 +115,6 @@ def _list(model: type[Record] | None, *, ordered: bool) -> Canonicalise | None:
     return canonicalise_all
 
 
-def _model_in(info: FieldInfo) -> type[Record] | None:
-    kinds = (info.annotation, *get_args(info.annotation))
-    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Record)), None)
-
-
 def _is_prose(info: FieldInfo) -> bool:
     annotated = [marker for kind in get_args(info.annotation) for marker in getattr(kind, "__metadata__", ())]
     return any(isinstance(marker, ProseMarker) for marker in (*info.metadata, *annotated))
@@ -131,7 +126,7 @@ def _plan() -> tuple[list[tuple[int, Canonicalise]], list[tuple[int, Canonicalis
     records: list[tuple[int, Canonicalise]] = []
     lists: list[tuple[int, Canonicalise]] = []
     for index, (name, info) in enumerate(_EVIDENCE):
-        model, canonicalise = _model_in(info), _nested(name, info)
+        model, canonicalise = record_in(info), _nested(name, info)
         if model and get_origin(info.annotation) is list and name not in _ORDERED:
             lists.append((index, _record(model)))
         elif canonicalise is not None:

@@ -5,7 +5,7 @@ over the same shape costs twice as much, and every event pays it.
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from sys import float_info
 from textwrap import indent
 from typing import Any
@@ -15,7 +15,7 @@ from annotated_types import MaxLen
 from schemas.contract import CURRENT_VERSION, INCOMING
 from schemas.json_form import canonical
 from schemas.shape import Shape, shape_of
-from schemas.types import EARLIEST, LATEST, MAX_ITEMS
+from schemas.types import EARLIEST, LATEST, MAX_ITEMS, NameMarker, Record, record_in
 
 Check = Callable[[dict[str, Any]], bool]
 
@@ -23,8 +23,9 @@ Check = Callable[[dict[str, Any]], bool]
 def check_record(record: dict[str, Any]) -> dict[str, Any]:
     """Return a record decoded by the current Avro schema if it is a valid canonical dict.
 
-    Checked are type and version, identifiers, the range of instants, finite numbers and the length of lists and maps.
-    Raises MessageError. Only what fails here is given to the models, which have the last word, with place and reason.
+    Checked are type and version, identifiers, empty names, the range of instants, finite numbers and the length of
+    lists and maps. Raises MessageError. Only what fails here is given to the models, which have the last word, with
+    place and reason.
     """
     return record if _holds(record) else canonical(record)
 
@@ -45,7 +46,7 @@ def _checks() -> dict[str, Check]:
 def _compiled(kind: str) -> Check:
     shape = shape_of(kind)
     head = f"if r['version'] != {CURRENT_VERSION[kind]} or len(r) != {len(shape.names)}: return False"
-    lines = (head, *_identifiers(kind), *_lines(shape))
+    lines = (head, *_identifiers(kind), *_lines(shape, INCOMING[kind]))
     source = "def check(r):\n" + indent("\n".join(lines), " ") + "\n return True"
     namespace: dict[str, Any] = {}
     exec(source, namespace)  # noqa: S102 - the source holds nothing but names and limits of our own models
@@ -59,8 +60,12 @@ def _identifiers(kind: str) -> Iterator[str]:
                 yield f"if not 0 < len(r[{name!r}]) <= {limit.max_length}: return False"
 
 
-def _lines(shape: Shape, record: str = "r") -> Iterator[str]:
+def _lines(shape: Shape, model: type[Record] | None, record: str = "r") -> Iterator[str]:
     """Yield the statements that return False from the check if ``record``, a variable's name, breaks a limit."""
+    fields = model.model_fields if model else {}
+    for name, field in fields.items():
+        if any(isinstance(marker, NameMarker) for marker in field.metadata):
+            yield f"if {record}[{name!r}] == '': return False"
     for name in shape.instants:
         yield _range(f"{record}[{name!r}]", EARLIEST, LATEST)
     for name in shape.doubles:
@@ -70,9 +75,10 @@ def _lines(shape: Shape, record: str = "r") -> Iterator[str]:
     for name in shape.sized:
         yield f"if len({record}[{name!r}]) > {MAX_ITEMS}: return False"
     for name, child in shape.records:
-        yield from _block(f"{record}_ = {record}[{name!r}]\nif {record}_ is not None:", child, f"{record}_")
+        opening = f"{record}_ = {record}[{name!r}]\nif {record}_ is not None:"
+        yield from _block(opening, _lines(child, record_in(fields[name]), f"{record}_"))
     for name, child in shape.record_lists:
-        yield from _block(f"for {record}_ in {record}[{name!r}]:", child, f"{record}_")
+        yield from _block(f"for {record}_ in {record}[{name!r}]:", _lines(child, record_in(fields[name]), f"{record}_"))
 
 
 def _range(value: str, low: float, high: float) -> str:
@@ -80,7 +86,7 @@ def _range(value: str, low: float, high: float) -> str:
     return f"if (x := {value}) is not None and not {low!r} <= x <= {high!r}: return False"
 
 
-def _block(opening: str, child: Shape, record: str) -> Iterator[str]:
-    body = "\n".join(_lines(child, record))
+def _block(opening: str, lines: Iterable[str]) -> Iterator[str]:
+    body = "\n".join(lines)
     if body:
         yield f"{opening}\n{indent(body, ' ')}"

@@ -3,14 +3,14 @@
 Source of names and symbols: the published contract ``terminal-event.v1``. Required are the identity and
 ``occurred_at``; everything else may be absent, and absence is never evidence of success. In memory an event is the
 plain dict that these models dump (and that fastavro decodes): every field present, lists empty when absent, other
-absent values ``None``, instants as microseconds.
+absent values ``None``, instants as microseconds. A name that is empty is an absent one.
 """
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.types import EnumMarker, Instant, ListOf, Long, MapOf, Prose, Record
+from schemas.types import EnumMarker, Instant, ListOf, Long, MapOf, Name, Prose, Record
 
 StopClass = Annotated[
     str,
@@ -124,7 +124,7 @@ class Model(Record):
 class AttemptedAction(Record):
     """The action that a policy decision was about."""
 
-    tool: str | None = Field(None, description="tool name")
+    tool: Name = Field(None, description="tool name")
     arguments: str | None = Field(None, description="arguments as JSON text, as submitted")
 
 
@@ -132,8 +132,8 @@ class Approval(Record):
     """State of the approval that a decision asked for."""
 
     state: ApprovalState | None = Field(None, description="state of the approval")
-    approver: str | None = Field(None, description="who answered; the agent itself never counts")
-    operation_id: str | None = Field(None, description="operation that the answer is about; absent: the decision's")
+    approver: Name = Field(None, description="who answered; the agent itself never counts")
+    operation_id: Name = Field(None, description="operation that the answer is about; absent: the decision's")
     resolved_at: Instant | None = Field(None, description="when it was answered")
     expires_at: Instant | None = Field(None, description="from when on a grant no longer holds")
 
@@ -141,11 +141,11 @@ class Approval(Record):
 class PolicyDecision(Record):
     """One decision of a policy about the whole request (no operation) or one operation."""
 
-    decision_id: str | None = Field(None, description="identity of the decision")
-    policy_id: str | None = Field(None, description="policy or rule that decided")
+    decision_id: Name = Field(None, description="identity of the decision")
+    policy_id: Name = Field(None, description="policy or rule that decided")
     policy_version: str | None = Field(None, description="its version")
     source: PolicySource | None = Field(None, description="what kind of authority decided; absent counts as unknown")
-    operation_id: str | None = Field(None, description="operation decided about; absent: the whole request")
+    operation_id: Name = Field(None, description="operation decided about; absent: the whole request")
     effect: PolicyEffect | None = Field(None, description="the decision; absent and unknown read as unavailable")
     reason_code: str | None = Field(None, description="stable code of the reason")
     decided_at: Instant | None = Field(None, description="when it was decided")
@@ -158,14 +158,14 @@ class PolicyDecision(Record):
 class ToolCall(Record):
     """One attempt of one tool call."""
 
-    call_id: str | None = Field(None, description="identity of the attempt")
-    operation_id: str | None = Field(None, description="logical operation that all attempts share")
-    tool: str | None = Field(None, description="tool name")
+    call_id: Name = Field(None, description="identity of the attempt")
+    operation_id: Name = Field(None, description="logical operation that all attempts share")
+    tool: Name = Field(None, description="tool name")
     tool_version: str | None = Field(None, description="tool version")
     access: Access | None = Field(None, description="read or write; absent and unknown count as write")
     required: bool | None = Field(None, description="whether the run needs it; absent counts as required")
     attempt: Long | None = Field(None, description="number of the attempt, from 1; absent: attempts follow their start")
-    idempotency_key: str | None = Field(None, description="key under which the other side deduplicates")
+    idempotency_key: Name = Field(None, description="key under which the other side deduplicates")
     fencing_token: Long | None = Field(None, description="token that the write carried")
     arguments: str | None = Field(None, description="arguments as JSON text")
     outcome: Outcome | None = Field(None, description="how the attempt ended; absent counts as unknown")
@@ -181,8 +181,8 @@ class ToolCall(Record):
 class SideEffect(Record):
     """Ledger entry of an attempted mutation."""
 
-    operation_id: str | None = Field(None, description="logical operation")
-    tool: str | None = Field(None, description="tool name")
+    operation_id: Name = Field(None, description="logical operation")
+    tool: Name = Field(None, description="tool name")
     status: EffectStatus | None = Field(None, description="what is known; absent counts as unknown")
     target: str | None = Field(None, description="what was changed")
     reversible: bool | None = Field(None, description="whether it can be compensated")
@@ -193,12 +193,12 @@ class SideEffect(Record):
 class Fallback(Record):
     """A registered fallback: its contract, and whether it was applied."""
 
-    fallback_id: str | None = Field(None, description="identity of the fallback")
+    fallback_id: Name = Field(None, description="identity of the fallback")
     version: str | None = Field(None, description="its version")
     source: FallbackSource | None = Field(None, description="where its result comes from")
     triggers: ListOf[Trigger] = Field(description="failures that it serves")
     access: Access | None = Field(None, description="read or write; absent counts as write")
-    operation_id: str | None = Field(None, description="operation that it serves alone; absent: any")
+    operation_id: Name = Field(None, description="operation that it serves alone; absent: any")
     inputs_digest: str | None = Field(None, description="digest of its normalised inputs")
     ruleset_version: str | None = Field(None, description="version of the rules (rules_engine)")
     reference_data_version: str | None = Field(None, description="version of the reference data (cached)")
@@ -216,7 +216,7 @@ class Fallback(Record):
 class Component(Record):
     """A named part of the result."""
 
-    name: str | None = Field(None, description="name of the component")
+    name: Name = Field(None, description="name of the component")
     required: bool | None = Field(None, description="whether the result needs it; absent counts as required")
     state: ComponentState | None = Field(None, description="completed or not; absent and unknown are omissions")
     reason_code: str | None = Field(None, description="why it is missing")
@@ -261,7 +261,7 @@ class Budget(Record):
 class Step(Record):
     """One step of the run; the order of steps is their order in time."""
 
-    action_key: str | None = Field(None, description="digest of the action; equal actions have equal keys")
+    action_key: Name = Field(None, description="digest of the action; equal actions have equal keys")
     confidence_before: float | None = Field(None, description="confidence before the step, 0 to 1")
     confidence_after: float | None = Field(None, description="confidence after the step, 0 to 1")
     advanced: bool | None = Field(None, description="whether the step advanced the task; absent says nothing")
@@ -281,7 +281,7 @@ class Completion(Record):
 class TakeoverAck(Record):
     """What a worker said about an operation when it was told to freeze."""
 
-    operation_id: str | None = Field(None, description="logical operation")
+    operation_id: Name = Field(None, description="logical operation")
     ack: Ack | None = Field(None, description="what became of it; absent counts as unknown")
 
 
@@ -296,7 +296,7 @@ class Takeover(Record):
 class Child(Record):
     """A delegated run."""
 
-    run_id: str | None = Field(None, description="run of the child")
+    run_id: Name = Field(None, description="run of the child")
     state: ChildState | None = Field(None, description="whether it still runs; absent counts as unknown")
 
 

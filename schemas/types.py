@@ -8,7 +8,7 @@ models (Avro, JSON Schema, column comments) reads the markers defined here and n
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -22,6 +22,7 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -136,6 +137,19 @@ Long = Annotated[int, Field(ge=INT64_MIN, le=INT64_MAX)]
 Prose = Annotated[str, ProseMarker()]
 
 
+@dataclass(frozen=True)
+class NameMarker:
+    """Marks an optional field as the name of something, by which records are told apart or joined."""
+
+
+def _empty_to_none(value: Any) -> Any:
+    return None if value == "" else value
+
+
+Name = Annotated[str | None, BeforeValidator(_empty_to_none), NameMarker()]
+"""A name that may be absent. An empty one names nothing and means absent: many producers write it for what they do not
+know, and two of them say no more that they are the same than two absent ones."""
+
 T = TypeVar("T")
 
 
@@ -163,3 +177,9 @@ class Record(BaseModel):
     """Base of all contract models: strict types, no NaN, unknown fields kept apart by the reader."""
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False, frozen=True, protected_namespaces=())
+
+
+def record_in(info: FieldInfo) -> type[Record] | None:
+    """The model of the record that a field holds, alone or in a list; None where it holds none."""
+    kinds = (info.annotation, *get_args(info.annotation))
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Record)), None)

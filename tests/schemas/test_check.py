@@ -6,7 +6,7 @@ from schemas.check import check_record
 from schemas.contract import INCOMING
 from schemas.errors import ErrorCode, MessageError
 from schemas.json_form import canonical
-from tests.schemas.samples import full, minimal
+from tests.schemas.samples import at, full, minimal, places, replaced
 from tests.strategies import random_event
 
 
@@ -47,3 +47,30 @@ def test_a_record_of_another_type_than_it_says_is_an_error():
 
 def test_a_field_too_many_does_not_pass_unseen():
     assert check_record(full("legacy_exit") | {"novel": 1})["extensions"]["novel"] == "1"
+
+
+NAMES = {
+    "tool", "approver", "operation_id", "decision_id", "policy_id", "call_id", "idempotency_key", "fallback_id", "name",
+    "run_id", "action_key",
+}  # fmt: skip
+"""Fields below the event's own that are compared with each other, or with nothing at all where they are absent."""
+NAMED = [place for place in places("terminal_event", "string") if len(place) > 1 and place[-1] in NAMES]
+
+
+@pytest.mark.parametrize("place", NAMED, ids=str)
+def test_an_empty_name_is_an_absent_one(place):
+    given = replaced(full("terminal_event"), place, "")
+    absent = replaced(full("terminal_event"), place, None)
+    assert check_record(given) == canonical(given) == absent
+
+
+def test_the_names_are_those_of_every_record():
+    assert len(NAMED) == 18
+    assert at(full("terminal_event"), ("takeover", "acks", 0, "operation_id")) == "text"
+
+
+@pytest.mark.parametrize("place", [("tool_calls", 0, "response"), ("model", "prose"), ("policy_decisions", 0, "owner")])
+def test_an_empty_text_that_is_no_name_stays(place):
+    given = replaced(full("terminal_event"), place, "")
+    assert check_record(given) is given
+    assert canonical(given) == given
