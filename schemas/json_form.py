@@ -52,11 +52,24 @@ def parse_json(data: bytes, *, max_bytes: int = MAX_MESSAGE_BYTES, labelled: boo
     """
     if len(data) > max_bytes:
         raise MessageError(ErrorCode.TOO_LARGE, f"the message has {len(data)} bytes, more than {max_bytes}")
+    raw = _read(data)
+    return canonical(_unlabelled(raw) if labelled else raw, context=AS_TEXT)
+
+
+def parse_stored(text: bytes) -> dict[str, Any]:
+    """Read the JSON text of a canonical dict, as it is kept, as the canonical dict of the current version.
+
+    Its instants are microseconds for certain, however small; every field is written out, so that it may be longer than
+    any message was. Raises MessageError.
+    """
+    return canonical(_read(text))
+
+
+def _read(data: bytes) -> Any:
     try:
-        raw = from_json(data, allow_inf_nan=False)
+        return from_json(data, allow_inf_nan=False)
     except ValueError as error:
         raise MessageError(ErrorCode.BAD_JSON, f"no valid JSON: {error}") from None
-    return canonical(_unlabelled(raw) if labelled else raw, context=AS_TEXT)
 
 
 def _unlabelled(raw: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from classifier.decide import CLASSIFIER_VERSION, Classifier
 from classifier.table import Table, load
 from schemas.errors import MessageError
-from schemas.json_form import parse_json
+from schemas.json_form import parse_stored
 from sinks.rows import ClassificationRow, encode_classifications, flat_values, join_rows
 from sinks.store import Key, Standing, StoredEvent
 from streams.ingest import BATCH_RECORDS
@@ -90,9 +90,8 @@ class Reclassifier:
         return Outcome(encode_classifications(rows) if rows else b"", exits, failures)
 
     def _row(self, stored: StoredEvent, now: int) -> ClassificationRow:
-        # Through the contract, which brings evidence of an older version to the current one. Every field is written
-        # out in the stored text, so it may be longer than the message was.
-        event = parse_json(stored.text, max_bytes=len(stored.text))
+        # Through the contract, which brings evidence of an older version to the current one.
+        event = parse_stored(stored.text)
         decided = self._classifier.classify(event)
         score = decided.packet_completeness
         return ClassificationRow(

@@ -222,3 +222,12 @@ def test_a_task_travels_to_a_worker_and_back():
     assert list(outcome.exits) == [key(event) for event in EVENTS[:2]]
     assert [row["classified_at"] for row in read_rows(outcome.rows)] == [NOW, NOW]
     assert Plan(TABLE.text).start().run(Task([], NOW)) == (b"", {}, [])
+
+
+@pytest.mark.parametrize("moment", [1, 86_400_000_000, -86_400_000_000])
+def test_a_small_instant_is_read_as_it_was_kept(moment):
+    """A producer's small number counts seconds or milliseconds; in the store there are microseconds alone."""
+    store = Kept()
+    report, _ = run(store, [[stored(EVENTS[0] | {"occurred_at": moment})]])
+    assert report.failures == []
+    assert store.batches[0][0]["occurred_at"] == moment
