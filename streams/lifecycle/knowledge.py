@@ -57,6 +57,8 @@ class Knowledge:
         self._runs: dict[RunKey, _Run] = {}
         self._run_of: dict[EventKey, RunKey] = {}
         self._notes: dict[Subject, dict[tuple[str, str], Note]] = {}
+        # Where the one edition of a record is kept, by tenant, type and id: two may be about different events.
+        self._subject_of: dict[tuple[str, str, str], Subject] = {}
         self._activations: dict[VersionKey, int] = {}
         self._stale: set[RunKey] = set()
         self._open: set[RunKey] = set()
@@ -92,17 +94,19 @@ class Knowledge:
 
     def add_note(self, note: Note, now: int, *, recalled: bool = False) -> None:
         """Learn what became of an exit, known or not. ``recalled`` as above."""
-        notes = self._notes.setdefault(note.subject, {})
-        known = notes.get(note.key)
-        if known is None or note.prevails_over(known):
-            notes[note.key] = note
+        known = self._known_edition(note)
+        if known is not None and not note.prevails_over(known):
+            note = known
+        elif known is not None and known.subject != note.subject:
+            self._withdraw(known, now)
+        self._keep(note)
         run = self._run_about(note.subject)
         if run is not None:
             self._touch(run, now)
             return
         self._waiting.pop(note.subject, None)
         self._waiting[note.subject] = now
-        if known is None and not recalled:
+        if (known is None or known.subject != note.subject) and not recalled:
             self._doubt(note.subject)
 
     def activate(self, activations: Mapping[VersionKey, int]) -> None:
@@ -162,7 +166,7 @@ class Knowledge:
             self._drop(key)
         for subject in list(_expired(self._waiting, until, self._bounds.most_settled)):
             del self._waiting[subject]
-            del self._notes[subject]
+            self._drop_notes(subject)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -171,6 +175,25 @@ class Knowledge:
         return {"open": len(self._open), "settled": len(self._settled), "waiting": len(self._waiting)}
 
     # Inner
+
+    def _known_edition(self, note: Note) -> Note | None:
+        subject = self._subject_of.get(_identity(note))
+        return None if subject is None else self._notes[subject][note.key]
+
+    def _keep(self, note: Note) -> None:
+        self._notes.setdefault(note.subject, {})[note.key] = note
+        self._subject_of[_identity(note)] = note.subject
+
+    def _withdraw(self, note: Note, now: int) -> None:
+        """Another edition counts, which is about something else."""
+        notes = self._notes[note.subject]
+        del notes[note.key]
+        run = self._run_about(note.subject)
+        if run is not None:
+            self._touch(run, now)
+        if not notes:
+            del self._notes[note.subject]
+            self._waiting.pop(note.subject, None)
 
     def _is_late(self, exit_: Exit, now: int) -> bool:
         """Whether something about its run may have come and gone before this exit did."""
@@ -225,15 +248,23 @@ class Knowledge:
         for versions in self._runs[key].exits.values():
             yield from versions.values()
 
+    def _drop_notes(self, subject: Subject) -> None:
+        for note in self._notes.pop(subject, {}).values():
+            del self._subject_of[_identity(note)]
+
     def _drop(self, key: RunKey) -> None:
         for exit_ in self._exits_of(key):
             self._run_of.pop(exit_.event, None)
             for subject in subjects_of(exit_):
-                self._notes.pop(subject, None)
+                self._drop_notes(subject)
         if key in self._reversed:
             self._reversed.discard(key)
             self._shown = None
         del self._runs[key]
+
+
+def _identity(note: Note) -> tuple[str, str, str]:
+    return note.subject.tenant, note.type, note.record_id
 
 
 def _prevails(exit_: Exit, known: Exit) -> bool:

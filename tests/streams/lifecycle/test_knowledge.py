@@ -1,5 +1,7 @@
 """The state is a function of the set of records, and of nothing else."""
 
+from itertools import permutations
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,6 +62,29 @@ def test_of_two_editions_of_a_record_the_stored_one_counts_in_any_order():
     for notes in ([announced, stored], [stored, announced]):
         (item,) = known(exit_(), *notes).open_items().reviews
         assert item.state == "claimed"
+
+
+def about(note, event_id):
+    return note._replace(subject=note.subject._replace(event_id=event_id))
+
+
+def test_of_two_editions_about_different_events_the_stored_one_counts_in_any_order():
+    announced = step("decided", after(1), record_id="r")
+    stored = about(step("decided", after(1), record_id="r", stored=True), "e-other")
+    exits = [exit_(), exit_(event_id="e-other", run_id="r-other")]
+    for records in permutations([*exits, announced, stored]):
+        items = known(*records).open_items().reviews
+        assert [item.event for item in items] == [exits[0].event]
+
+
+def test_an_edition_that_was_withdrawn_leaves_nothing_behind():
+    knowledge = known(step("decided", after(1), record_id="r"))
+    knowledge.add_note(about(step("decided", after(1), record_id="r", stored=True), "e-other"), NOW)
+    assert knowledge.sizes["waiting"] == 1
+    knowledge.forget(NOW + 2 * BOUNDS.grace_us)
+    assert knowledge.sizes["waiting"] == 0
+    knowledge.add_note(step("decided", after(1), record_id="r"), NOW)
+    assert knowledge.sizes["waiting"] == 1
 
 
 def test_an_action_and_a_review_event_may_have_the_same_id():
