@@ -36,8 +36,3 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("hand_off", "handed to a person", "kind = 'human_queue'"),
 )
 """Source: the six behaviours that exits are to be tested by; completion and failure are told apart further."""
-
-
-def behaviours_sql() -> str:
-    """Which behaviours a run shows, as bits in their order, over ``v_comparison``."""
-    return " + ".join(f"if({each.condition}, {1 << place}, 0)" for place, each in enumerate(BEHAVIOURS))

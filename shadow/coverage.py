@@ -58,11 +58,12 @@ _LABELS = """
     ORDER BY runs DESC, dispatcher, label, http_status, error_class
     LIMIT {{most:UInt64}}
 """
-# A gap reads as `subject: field missing`, and a subject as the sort of record with a name of its own behind it.
+# A gap reads as `subject: field missing`. A subject begins with the sort of record, and may hold anything behind it; no
+# field has a colon.
 _GAPS = """
     SELECT
-        trimRight(substringIndex(gap, ' ', 1), ':') AS record,
-        replaceOne(substring(gap, length(gap) - position(reverse(gap), ' :') + 2), ' missing', '') AS field,
+        substringIndex(gap, ' ', 1) AS record,
+        substringIndex(gap, ':', -1) AS field,
         count() AS times,
         count() OVER () AS fields
     FROM {rows}
@@ -175,9 +176,13 @@ def coverage(select: Select, rows: str, scope: Scope, patient_since: int) -> Cov
         silences=() if first is None else silences(_hours(select, rows, scope, first), first - first % _HOUR_MICROS),
         labels=tuple(Label(**{name: row[name] for name in Label._fields}) for row in labels),
         labels_in_all=labels[0]["labels"] if labels else 0,
-        gaps=tuple(Gap(row["record"], row["field"], row["times"]) for row in gaps),
+        gaps=tuple(map(_gap, gaps)),
         gaps_in_all=gaps[0]["fields"] if gaps else 0,
     )
+
+
+def _gap(row: Mapping[str, Any]) -> Gap:
+    return Gap(row["record"].rstrip(":"), row["field"].strip().removesuffix(" missing"), row["times"])
 
 
 _COUNTED = ("runs", "paired", "legacy_missing", "waiting", "event_missing", "unmapped", "contested", "with_gaps",

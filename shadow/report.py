@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from schemas.exits import KINDS
 from shadow.accepted import Accepted, Count, Verdict, accepted_sql, counts_sql, verdicts
-from shadow.behaviours import BEHAVIOURS, Behaviour, behaviours_sql
+from shadow.behaviours import BEHAVIOURS, Behaviour
 from shadow.calibration import Calibration, Escalation, calibration, read
 from shadow.candidate import Candidate
 from shadow.costs import Bill, Costs, bill
@@ -27,20 +27,25 @@ SLICES = 24
 
 EXAMPLES = 3
 _JUDGED = frozenset({"agree", "disagree"})
+# Few and narrow keys, since the engine hashes them for every run. What follows from them is put back by _unpacked.
 _CUBE = """
     SELECT
-        pairing, kind, reason_code, legacy_kind, verdict, disagreement, owner, harm, recovery, reversed,
-        verdict = 'disagree' AND ({accepted}) AS accepted,
-        {behaviours} AS behaviours,
-        has(prohibited, kind) AS prohibited_exit,
-        has(prohibited, legacy_kind) AS ruled_out,
+        kind, reason_code, legacy_kind, disagreement, harm, recovery,
+        toUInt16({flags}) AS flags,
+        any(owner) AS owner,
         count() AS runs,
         count(packet_completeness) AS packets,
         countIf(packet_completeness = 1) AS whole_packets,
         sum(packet_completeness) AS completeness
     FROM {rows}
-    GROUP BY ALL
+    GROUP BY kind, reason_code, legacy_kind, disagreement, harm, recovery, flags
 """
+_FLAGS = {
+    "reversed": "reversed",
+    "accepted": "disagreement != '' AND ({accepted})",
+    "prohibited_exit": "has(prohibited, kind)",
+    "ruled_out": "has(prohibited, legacy_kind)",
+}
 _TREND = """
     SELECT
         intDiv({moment} - {{first:Int64}}, {{width:Int64}}) AS slice,
@@ -48,7 +53,7 @@ _TREND = """
         count() AS runs
     FROM {rows}
     WHERE verdict IN ('agree', 'disagree')
-    GROUP BY ALL
+    GROUP BY slice, disagreement
 """
 # The worst first: an effect that nobody knows of, then one that may happen twice, then what a user or an operator is
 # wrongly told, then work that is only wasted.
@@ -60,9 +65,10 @@ WORST_FIRST = (
     "partial_discarded",
     "outage_escalated",
 )
+# Of all disagreements, and of what was reversed, in one go.
 _EXAMPLES = """
     SELECT
-        disagreement,
+        example_of,
         groupArraySorted({most})((
             transform(toString(harm), {harms}, range(1, {number}), {number}),
             -toInt64(obligations),
@@ -70,17 +76,13 @@ _EXAMPLES = """
             tenant, event_id, ifNull(legacy_label, ''), toString(legacy_kind), toString(kind), toString(reason_code),
             toString(harm)
         )) AS worst
-    FROM {rows}
-    WHERE verdict = 'disagree' AND NOT ({accepted})
-    GROUP BY disagreement
+    FROM (SELECT * FROM {rows} WHERE verdict = 'disagree' OR reversed)
+    ARRAY JOIN arrayConcat(
+        if(verdict = 'disagree' AND NOT ({accepted}), [toString(disagreement)], []), if(reversed, ['{reversed}'], [])
+    ) AS example_of
+    GROUP BY example_of
 """
-_REVERSED = """
-    SELECT tenant, event_id, ifNull(legacy_label, '') AS label, legacy_kind, kind, reason_code, harm, obligations
-    FROM {rows}
-    WHERE reversed
-    ORDER BY moment DESC, tenant, event_id
-    LIMIT {most}
-"""
+_REVERSED = "reversed"
 
 
 class Example(NamedTuple):
@@ -266,10 +268,10 @@ def report(select: Select, question: Question) -> Report:
     seen = coverage(select, rows, scope, question.now - question.patience_us)
     judged = _judge_accepted(select, question)
     accepted = accepted_sql(judged)
-    cube = select(_CUBE.format(rows=rows, accepted=accepted, behaviours=behaviours_sql()), scope.parameters)
+    cube = _cube(select, rows, scope, accepted)
     cells, agreeing = _cells(cube), _cells(row for row in cube if row["verdict"] == "agree")
     disagreeing = _cells(row for row in cube if row["verdict"] == "disagree")
-    examples = _examples(select, rows, scope, accepted) if disagreeing else {}
+    examples = _examples(select, rows, scope, accepted)
     trends = _trends(select, question, accepted, seen)
     reversals = _total(row for row in cube if row["reversed"])
     return Report(
@@ -284,13 +286,40 @@ def report(select: Select, question: Question) -> Report:
         bill=None if question.costs is None else bill(question.costs, cells, disagreeing),
         recovery=_recovery(cube),
         reversals=reversals,
-        reversal_examples=_reversed(select, rows, scope) if reversals else (),
+        reversal_examples=examples.get(_REVERSED, ()),
         behaviours=_behaviours(cube),
         hand_off=_hand_off(cube),
         calibration=calibration(read(select, rows, scope.parameters)),
         prohibited_exits=_total(row for row in cube if row["prohibited_exit"] and row["kind"]),
         ruled_out=_total(row for row in cube if row["ruled_out"] and row["verdict"] in _JUDGED),
     )
+
+
+def _cube(select: Select, rows: str, scope: Scope, accepted: str) -> list[dict[str, Any]]:
+    """Runs counted by everything that the figures below tell apart."""
+    bits = [each.condition for each in BEHAVIOURS] + [sql.format(accepted=accepted) for sql in _FLAGS.values()]
+    flags = " + ".join(f"if({condition}, {1 << place}, 0)" for place, condition in enumerate(bits))
+    return [_unpacked(row) for row in select(_CUBE.format(rows=rows, flags=flags), scope.parameters)]
+
+
+def _unpacked(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with its flags by name, and with what ``v_comparison`` calls its pairing and its verdict."""
+    flags = {name: bool(row["flags"] & 1 << place) for place, name in enumerate(_FLAGS, len(BEHAVIOURS))}
+    return {**row, **flags, "behaviours": row["flags"], "pairing": _pairing(row), "verdict": _verdict(row)}
+
+
+def _pairing(row: Mapping[str, Any]) -> str:
+    if not row["kind"]:
+        return "event_missing"
+    return "paired" if row["legacy_kind"] else "legacy_missing"
+
+
+def _verdict(row: Mapping[str, Any]) -> str:
+    if _pairing(row) != "paired":
+        return "unpaired"
+    if row["legacy_kind"] == "unmapped":
+        return "unmapped"
+    return "disagree" if row["disagreement"] else "agree"
 
 
 def _judge_accepted(select: Select, question: Question) -> tuple[Verdict, ...]:
@@ -387,10 +416,11 @@ def _together(shares: Sequence[Share]) -> Share:
 
 def _examples(select: Select, rows: str, scope: Scope, accepted: str) -> dict[str, tuple[Example, ...]]:
     sql = _EXAMPLES.format(
-        rows=rows, moment=MOMENT, accepted=accepted, most=EXAMPLES, harms=list(WORST_FIRST), number=len(WORST_FIRST) + 1
-    )
+        rows=rows, moment=MOMENT, accepted=accepted, reversed=_REVERSED, most=EXAMPLES, harms=list(WORST_FIRST),
+        number=len(WORST_FIRST) + 1,
+    )  # fmt: skip
     return {
-        row["disagreement"]: tuple(_example([*each.values()]) for each in row["worst"])
+        row["example_of"]: tuple(_example([*each.values()]) for each in row["worst"])
         for row in select(sql, scope.parameters)
     }
 
@@ -398,10 +428,6 @@ def _examples(select: Select, rows: str, scope: Scope, accepted: str) -> dict[st
 def _example(worst: Sequence[Any]) -> Example:
     _, owed, _, *names = worst
     return Example._make([*names, -owed])
-
-
-def _reversed(select: Select, rows: str, scope: Scope) -> tuple[Example, ...]:
-    return tuple(Example(**row) for row in select(_REVERSED.format(rows=rows, most=EXAMPLES), scope.parameters))
 
 
 # --- operators, and ways to end
