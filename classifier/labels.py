@@ -37,7 +37,8 @@ class LabelledEvent(_Part):
     """A labelled event as it is written.
 
     It is named by ``id``, or by ``case`` and ``variant``. ``expect`` and ``prohibited`` are both null until somebody
-    has labelled it. ``source`` and ``comment`` are for people.
+    has labelled it. ``source``, ``why``, ``comment`` and ``unknown_values``, the places of values that are none of the
+    contract's on purpose, are for people.
     """
 
     id: _Text | None = None
@@ -48,6 +49,8 @@ class LabelledEvent(_Part):
     event: dict[str, Any]
     expect: Expectation | None
     prohibited: list[_Kind] | None
+    why: str | None = None
+    unknown_values: list[str] = []
     comment: Any = None
 
     @property

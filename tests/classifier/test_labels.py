@@ -19,6 +19,11 @@ def test_what_is_answered_as_it_must_be_is_not_wrong():
     assert _wrong() == []
 
 
+def test_what_is_for_people_decides_nothing():
+    people = {"source": "own", "why": "it shows nothing", "comment": [1], "unknown_values": ["model.stop_class"]}
+    assert _wrong(**people) == []
+
+
 WRONG = {
     "kind": ({"expect": EXPECT | {"kind": "refusal"}}, "kind: expected refusal, got human_queue"),
     "reason": (
