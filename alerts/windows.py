@@ -324,10 +324,12 @@ class Windows:
     def _amend(  # noqa: PLR0913, PLR0917 -- one change of one cell
         self, view: int, scope: Scope, minute: int, counts: Sums, before: Sums, answer: Told
     ) -> None:
-        change = {each: counts.get(each, 0) - before.get(each, 0) for each in before.keys() | counts.keys()}
+        change = _change(before, counts)
         for reach in self.pasts:
-            if reach.view == view and (reach.series in before or reach.series in counts):
-                self.past(reach, scope).add(minute, change)
+            if reach.view == view:
+                was, now = (sums if reach.series in sums else {} for sums in (before, counts))
+                if was or now:
+                    self.past(reach, scope).add(minute, _change(was, now))
         for track in self._tracks[view]:
             place = Place(track, scope)
             lane = self._lane(place)
@@ -349,11 +351,16 @@ class Windows:
             if counts:
                 lane.push(minute, counts)
                 lane.prune(minute, place.track)
+                self._visit(minute, place)
         return lane
 
     def _cell(self, minute: int, place: Place) -> Sums | None:
         cells = self._minutes.get(minute)
         return cells[place.track.view].get(place.scope) if cells else None
+
+
+def _change(before: Mapping[str, int], now: Mapping[str, int]) -> Sums:
+    return {series: now.get(series, 0) - before.get(series, 0) for series in before.keys() | now.keys()}
 
 
 def _by_minute(counts: Iterable[Count]) -> list[tuple[int, list[Count]]]:
