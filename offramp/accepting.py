@@ -1,6 +1,5 @@
 """The file of accepted differences: read, held against what is stored, and added to."""
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -91,18 +90,6 @@ def added(path: Path, new: Accepted) -> str:
     text = f"{before.rstrip()}\n\n{as_toml(new)}".lstrip()
     _parsed(path, text)
     return text
-
-
-def write(path: Path, text: str) -> None:
-    """Replace the file at once, so that nobody reads half of it. Raises ConfigurationError if it cannot be written."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}") from None
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def refuse_unless_it_stands(verdict: Verdict) -> None:

@@ -13,7 +13,7 @@ from offramp.console import counted
 from offramp.page import Page
 from schemas.types import to_iso
 from shadow.accepted import Accepted, standing
-from shadow.cause import BESIDE_SQL, PAIR_SQL, Diagnosis, Pair, beside_parameters, diagnose
+from shadow.cause import PAIR_SQL, Diagnosis, Pair, beside_sql, diagnose
 from shadow.disagreement import UNMAPPED, Verdict
 from shadow.evidence_change import Step
 from shadow.scope import Scope
@@ -46,7 +46,7 @@ def beside(
     if not rows or not rows[0]["legacy_kind"] or not rows[0]["event_id"]:
         return None
     [row] = rows
-    kinds = {each["kind"]: each["runs"] for each in store.select(BESIDE_SQL, beside_parameters(row))}
+    kinds = {each["kind"]: each["runs"] for each in store.select(*beside_sql(row))}
     pair = Pair(event, explanation, row, kinds)
     verdict = pair.verdict(explanation.classification)
     if row["event_id"] != event["event_id"]:

@@ -18,7 +18,14 @@ from shadow.accepted import Accepted
 from shadow.disagreement import Verdict, judge, pair_of
 from shadow.evidence_change import SAYS_NOTHING, Change, Search, steps_of
 
-_ANSWER = ("dispatcher", "legacy_label", "legacy_http_status", "legacy_error_class", "legacy_queue")
+_ANSWER = (
+    ("dispatcher", "String"),
+    ("legacy_label", "String"),
+    ("legacy_http_status", "Int64"),
+    ("legacy_error_class", "String"),
+    ("legacy_queue", "String"),
+)
+"""What a legacy answer consists of: columns, and their types where they are given."""
 
 
 class Cause(StrEnum):
@@ -69,7 +76,7 @@ class Pair:
     @property
     def answer(self) -> str:
         """The legacy side's answer, in words."""
-        named = {column.removeprefix("legacy_"): self.legacy[column] for column in _ANSWER}
+        named = {column.removeprefix("legacy_"): self.legacy[column] for column, _ in _ANSWER}
         given = [f"{name} {value}" for name, value in named.items() if value not in (None, "")]
         return ", ".join(given) or "without a label"
 
@@ -83,21 +90,17 @@ PAIR_SQL = """
         AND tenant = {tenant:String} AND subject = {run_id:String} AND NOT unseen AND NOT gone
 """
 """The comparison of one run, by identity, which reads the table directly because it has a key for that."""
-BESIDE_SQL = """
-    SELECT kind, count() AS runs FROM v_comparison
-    WHERE pairing = 'paired' AND tenant = {tenant:String} AND ifNull(dispatcher, '') = {dispatcher:String}
-        AND ifNull(legacy_label, '') = {label:String} AND ifNull(legacy_http_status, -1) = {status:Int64}
-        AND ifNull(legacy_error_class, '') = {error:String} AND ifNull(legacy_queue, '') = {queue:String}
-    GROUP BY kind ORDER BY runs DESC, kind
-"""
-"""Kinds of all runs of a tenant that have one legacy answer, see :func:`beside_parameters`."""
 
 
-def beside_parameters(legacy: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of :data:`BESIDE_SQL` for the answer in a row of ``v_comparison``."""
-    dispatcher, label, status, error, queue = (legacy[column] for column in _ANSWER)
-    texts = {"dispatcher": dispatcher, "label": label, "error": error, "queue": queue, "tenant": legacy["tenant"]}
-    return {name: text or "" for name, text in texts.items()} | {"status": -1 if status is None else status}
+def beside_sql(legacy: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """SQL and its parameters: kinds of the paired runs of a tenant that have the legacy answer of this row of
+    ``v_comparison``, with their numbers, ``kind`` and ``runs``."""
+    # Plain comparisons, since a function around a column would cost a decoding of every row.
+    same = [f"{name} = {{{name}:{kind}}}" if legacy[name] is not None else f"isNull({name})" for name, kind in _ANSWER]
+    where = " AND ".join(["pairing = 'paired'", "tenant = {tenant:String}", *same])
+    sql = f"SELECT kind, count() AS runs FROM v_comparison WHERE {where} GROUP BY kind ORDER BY runs DESC, kind"  # noqa: S608 -- names
+    given = {name: legacy[name] for name, _ in _ANSWER if legacy[name] is not None}
+    return sql, given | {"tenant": legacy["tenant"]}
 
 
 def diagnose(pair: Pair, classifier: Classifier) -> Diagnosis:

@@ -73,6 +73,7 @@ def accept(
     from offramp.period import period
     from offramp.session import start
     from offramp.shadowing import settled_store
+    from offramp.witness import write
     from shadow.scope import Scope
 
     predicate = {
@@ -94,7 +95,7 @@ def accept(
     if not check:
         accepting.refuse_unless_it_stands(judged[0])
         if not dry_run:
-            accepting.write(path, text)
+            write(path, text.encode(), [])
     _print(path, judged, output, new=not check)
     raise typer.Exit(0 if all(each.stands for each in judged) else CheckFailedError.status)
 

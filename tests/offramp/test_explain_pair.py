@@ -25,6 +25,7 @@ RUNS = [
     event("agreed", completion={"claimed": True, "result": "satisfied"}),
     event("odd"),
     event("early", policy_decisions=[{"effect": "deny", "source": "application"}]),
+    event("apart", completion={"claimed": True, "result": "satisfied"}),
     event("failed", completion={"claimed": True, "result": "unsatisfied"}),
     {**event("first", completion={"claimed": True}), "run_id": "long", "segment": 0},
     {**event("last", completion={"claimed": True}), "run_id": "long", "segment": 1},
@@ -35,6 +36,7 @@ EXITS = [
     legacy("odd", 2, label="a \x1b[2J word of its own"),
     legacy("early", 3, label="done", http_status=200, decided_at="2026-11-02T08:06:59Z"),
     legacy("failed", 4, label="done", http_status=200),
+    legacy("apart", 7, label="done", http_status=201),
     legacy("last", 5, label="ticket"),
     legacy("last", 6, label="ok", decided_at="2026-11-02T09:00:00Z"),
 ]

@@ -77,9 +77,9 @@ def table(rows):
     parts, parameters = [], {}
     for number, row in enumerate(rows):
         columns = []
-        for name, value in row.items():
+        for name in ("pairing", "verdict", *COLUMNS):
             parameter = f"{name}_{number}"
-            parameters[parameter] = value
+            parameters[parameter] = row[name]
             kind = "Nullable(String)" if name in NULLABLE else "String"
             columns.append(f"{{{parameter}:{kind}}} AS {name}")
         parts.append(f"SELECT {number} AS number, {', '.join(columns)}")
