@@ -24,7 +24,9 @@ from alerts.windows import HOUR, LATE_MINUTES, Extent, Place, Reach, Sums, Track
 
 Key = tuple[str, Scope]
 _OF_WINDOWS = {Condition.SHARE, Condition.SHARE_BELOW, Condition.COUNT}
+_OF_COUNTS = {*_OF_WINDOWS, Condition.ABSENCE}
 _OF_ITEMS = {Condition.AGE, Condition.PAST_DEADLINE}
+_OF_PULSE = {Condition.GAUGE, Condition.UNKNOWN}
 _VERSION = 1
 
 
@@ -183,11 +185,12 @@ class Evaluator:
             resolved += self._go_on(state, told.changed, now)
         if open_items is not None:
             self._judge_items(state, open_items, now)
+            resolved += self._settle(state, _OF_ITEMS, now)
         for rule in self._of_pulse:
             self._note(state, rule, Scope(), judging.of_pulse(rule, pulse, now), now)
-        resolved += self._settle(state, now)
+        resolved += self._settle(state, _OF_PULSE, now)
         state.now = now
-        return Step(state, (*map(state.alert, state.standing), *resolved), unjudged)
+        return Step(state, (*map(state.alert, sorted(state.standing)), *resolved), unjudged)
 
     def _sort(self, rule: Rule) -> None:
         view = self._views.index(_view(rule))
@@ -223,16 +226,18 @@ class Evaluator:
             state.gone.append(Alert(**said["alert"] | words))
 
     def _go_on(self, state: State, changed: set[Place], now: int) -> list[Alert]:
-        """Judge what has changed at the end of every minute up to the running one, and there as of ``now``."""
+        """Judge what has changed at the end of every minute that is over, and in the running one as of ``now``."""
         resolved: list[Alert] = []
         windows, running = state.windows, now // MINUTE
         while windows.clock < running:
-            self._judge_windows(state, changed | windows.advance(), min((windows.clock + 1) * MINUTE, now))
-            resolved += self._settle(state, min((windows.clock + 1) * MINUTE, now))
+            changed |= windows.advance()
+            at = min((windows.clock + 1) * MINUTE - 1, now)
+            self._judge_windows(state, changed, at)
+            resolved += self._settle(state, _OF_COUNTS, at)
             changed = set()
         if changed:
             self._judge_windows(state, changed, now)
-        return resolved
+        return resolved + self._settle(state, _OF_COUNTS, now)
 
     def _judge_windows(self, state: State, changed: set[Place], at: int) -> None:
         windows, standing = state.windows, state.standing
@@ -285,23 +290,16 @@ class Evaluator:
             standing.holds, standing.value, standing.limit = verdict
             standing.usual = usual
 
-    def _settle(self, state: State, at: int) -> list[Alert]:
+    def _settle(self, state: State, conditions: set[Condition], at: int) -> list[Alert]:
         """Let what has held long enough fire, and end what no longer holds; the alerts that are resolved."""
-        resolved: list[Alert] = []
-        for key, standing in list(state.standing.items()):
-            rule, late = self.rules[key[0]], standing.late_until is not None and at < standing.late_until
-            if standing.holds or late:
-                standing.quiet_since = None
-                if standing.fired_at is None and (late or at - standing.since >= rule.for_minutes * MINUTE):
-                    standing.fired_at = at
-                continue
-            if standing.quiet_since is None:
-                standing.quiet_since = at
-            if standing.fired_at is None:
-                del state.standing[key]
-            elif at - standing.quiet_since >= rule.keep_firing_minutes * MINUTE:
-                resolved.append(state.alert(key, resolved_at=at))
-                del state.standing[key]
+        ended = [
+            key
+            for key, standing in state.standing.items()
+            if self.rules[key[0]].condition in conditions and _ends(standing, self.rules[key[0]], at)
+        ]
+        resolved = [state.alert(key, resolved_at=at) for key in ended if state.standing[key].fired_at is not None]
+        for key in ended:
+            del state.standing[key]
         return resolved
 
     def _judge_late(self, state: State, late: dict[Place, dict[int, Sums]], now: int) -> None:
@@ -348,6 +346,20 @@ class Evaluator:
                 firing = standing is not None and standing.fired_at is not None
                 deviations = judging.deviation(rule.confidence)
                 self._note(state, rule, scope, judging.of_items(rule, group, now, deviations, firing=firing), now)
+
+
+def _ends(standing: Standing, rule: Rule, at: int) -> bool:
+    """Go on to a moment; whether nothing is left to remember then."""
+    late = standing.late_until is not None and at < standing.late_until
+    if standing.holds or late:
+        lasted = standing.known and at - standing.since >= rule.for_minutes * MINUTE
+        standing.quiet_since = None
+        if standing.fired_at is None and (late or lasted):
+            standing.fired_at = at
+        return False
+    if standing.quiet_since is None:
+        standing.quiet_since = at
+    return standing.fired_at is None or at - standing.quiet_since >= rule.keep_firing_minutes * MINUTE
 
 
 def _view(rule: Rule) -> View:

@@ -77,14 +77,17 @@ def of_window(rule: Rule, window: Sums, limit: float, deviations: float, *, firi
 
 
 def of_silence(rule: Rule, past: Past, clock: int) -> Verdict | None:
-    """Whether nothing came for much longer than the longest silence of the scope's own past; None without a past."""
-    newest, baseline = past.newest(), rule.baseline
-    if newest is None or baseline is None:
+    """Whether nothing came for much longer than the longest silence of the scope's own past; None without a past.
+
+    A past shorter than half the baseline is none: who has seen no night does not know that nights are silent.
+    """
+    newest, oldest, baseline = past.newest(), past.oldest(), rule.baseline
+    if newest is None or oldest is None or baseline is None:
         return None
     silence = float(clock - newest)
     if silence < rule.threshold:
         return Verdict(holds=False, value=silence, limit=rule.threshold)
-    if past.sums.get(str(rule.series), 0) < baseline.minimum:
+    if past.sums.get(str(rule.series), 0) < baseline.minimum or clock - oldest < baseline.window_minutes / 2:
         return None
     limit = max(rule.threshold, baseline.factor * past.longest_silence())
     return Verdict(silence >= limit, silence, limit)

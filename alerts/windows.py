@@ -148,6 +148,10 @@ class Past:
         hours = list(self.hours)
         return max([HOUR, *(after.first - before.last for before, after in pairwise(hours))])
 
+    def oldest(self) -> int | None:
+        """The first minute with something that is still known."""
+        return self.hours[0].first if self.hours else None
+
     def newest(self) -> int | None:
         """The last minute with something."""
         return self.hours[-1].last if self.hours else None
