@@ -38,7 +38,10 @@ KEPT: Mapping[str, str] = {
 
 
 class Subject(NamedTuple):
-    """Whose evidence: of one run, or of everything that one actor asked for. Exactly one of the two is given."""
+    """Whose evidence: of one run, or of everything that one actor asked for. Exactly one of the two is given.
+
+    No name is empty: a field that is absent reads as an empty text, so an empty name would mean whatever has none.
+    """
 
     tenant: str
     run_id: str | None = None
@@ -46,9 +49,10 @@ class Subject(NamedTuple):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Parameters of the statements below."""
+        """Parameters of the statements below. Raises ValueError if a name is empty."""
         name = self.run_id if self.actor is None else self.actor
-        assert name is not None  # noqa: S101 -- says the docstring
+        if not self.tenant or not name:
+            raise ValueError("an empty name would mean everything without one")
         key = "" if self.run_id is None else f"{self.tenant}/{self.run_id}"
         names, tenants = _needles(name), _needles(self.tenant)
         return {

@@ -46,6 +46,8 @@ def erase(
     from offramp.session import start
     from sinks.erasure import Subject
 
+    if "" in (*(run or ()), *(actor or ())):
+        raise ConfigurationError("erase: a name is empty, and nobody is called that; is a variable not set?")
     session = start(config, store={"path": store, "lock_timeout_s": lock_timeout})
     if run is not None and actor is None:
         subject = Subject(run[0], run_id=run[1])

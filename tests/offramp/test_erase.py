@@ -175,6 +175,15 @@ def test_what_is_not_stored_is_said(store):
     assert "either --run TENANT RUN_ID or --actor" in erase(store, *both, status=2)
 
 
+@pytest.mark.parametrize("asked", [("--actor", "acme", ""), ("--run", "acme", ""), ("--run", "", RUN)])
+def test_an_empty_name_is_refused_and_not_taken_for_whatever_has_none(store, asked):
+    before = everything(store)
+    done = run("erase", *asked, "--store", store)
+    assert (done.status, done.out) == (2, "")
+    assert "a name is empty" in done.err
+    assert everything(store) == before
+
+
 def test_erasing_twice_finds_nothing_left(store):
     erase(store, "--run", "acme", RUN)
     again = erase(store, "--run", "acme", RUN)

@@ -37,6 +37,12 @@ def test_a_longer_text_is_another_one():
     assert not any(bytes.fromhex(n) in b'{"run_id": "run-12", "x": "a run-1"}' for n in _needles("run-1").of_json)
 
 
+@pytest.mark.parametrize("subject", [Subject("acme", actor=""), Subject("acme", run_id=""), Subject("", run_id="r")])
+def test_an_empty_name_means_nobody(subject):
+    with pytest.raises(ValueError, match="empty name"):
+        _ = subject.parameters
+
+
 def test_on_a_store_of_either_form(store, rows_of):
     store._engine.command("TRUNCATE TABLE terminal_events")
     records = [event(f"erase-{n}", run_id="run-e", request={"actor": "jane", "prose": "words"}) for n in range(2)]
