@@ -325,7 +325,7 @@ def _show_harm(page: Page, found: Report) -> None:
         rows = [(words(c.legacy), words(c.new), c.runs, bill.text(c.each), bill.text(c.total)) for c in bill.cells]
         _table(f"Cost: {bill.text(bill.total)} {bill.unit}", columns, rows)
         if bill.unpriced:
-            page.line(f"{console.counted(bill.unpriced, 'run')} that disagree have no cost in the file of costs.")
+            page.line(f"Disagreeing runs without a cost in that file: {bill.unpriced:,}.")
 
 
 def _show_recovery(page: Page, found: Report, commands: Commands) -> None:
@@ -339,6 +339,8 @@ def _show_recovery(page: Page, found: Report, commands: Commands) -> None:
     ]
     if rows:
         _table("What operators and reviewers did, for and against the proposed exits", columns, rows)
+    else:
+        page.heading("What operators and reviewers did")
     _rest(page, len(rows), len(spoken), "reasons")
     page.line(f"About {console.counted(silent, 'run')} nobody said anything.")
     if found.reversals:

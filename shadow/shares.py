@@ -35,6 +35,10 @@ class Share:
         return {"count": self.count, "of": self.of, "share": self.value, "low": low, "high": high}
 
 
+FEWEST = 10
+"""Runs that a share must be of before a change of it is told: of fewer the interval of a difference is too short."""
+
+
 class Change(StrEnum):
     """What can be said of two shares, the earlier and the later."""
 
@@ -45,12 +49,14 @@ class Change(StrEnum):
 
 
 def change(earlier: Share, later: Share) -> Change:
-    """Whether the later share differs, by the interval of the difference; unknown where one of them is of nothing.
+    """Whether the later share differs, by the interval of the difference; unknown where one is of fewer than FEWEST.
 
     Source: R. G. Newcombe, Interval estimation for the difference between independent proportions, 1998, method 10.
     """
     before, after = earlier.interval, later.interval
     if before is None or after is None or earlier.value is None or later.value is None:
+        return Change.UNKNOWN
+    if min(earlier.of, later.of) < FEWEST:
         return Change.UNKNOWN
     difference = later.value - earlier.value
     low = difference - math.hypot(later.value - after.low, before.high - earlier.value)

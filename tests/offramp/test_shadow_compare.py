@@ -130,7 +130,7 @@ def test_halves_are_of_the_time_between_the_first_run_and_the_last(found):
     halves = {each["name"]: (each["earlier"], each["later"]) for each in found["disagreements"]}
     assert [(half["count"], half["of"]) for half in halves["over_escalation"]] == [(1, 4), (0, 4)]
     assert [(half["count"], half["of"]) for half in halves["denial_retried"]] == [(0, 4), (1, 4)]
-    assert {each["change"] for each in found["disagreements"]} == {"no clear change"}
+    assert {each["change"] for each in found["disagreements"]} == {"cannot be told"}
 
 
 def test_recovery_and_reversals(found):
