@@ -33,6 +33,8 @@ KEPT: Mapping[str, str] = {
     "comparisons": "codes, counts and labels alone, which exits and legacy exits keep as well",
     "settlings": "how far runs are settled",
     "touched_runs": "hashes of runs",
+    "exit_alerts": "codes, names of tenants, agents and queues, and shares",
+    "alert_evaluations": "the same, of what is pending too",
 }
 """Tables that hold no evidence, and what they hold instead."""
 

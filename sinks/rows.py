@@ -141,6 +141,44 @@ class ObligationQueueRow(NamedTuple):
     recorded_at: int
 
 
+class AlertRow(NamedTuple):
+    """An alert that fires or was resolved, of one rule and scope; an empty field of the scope says "all".
+
+    Contributors are pairs of name and size.
+    """
+
+    rule: str
+    tenant: str
+    agent_id: str
+    workflow: str
+    queue: str
+    since: int
+    state: str
+    fired_at: int | None
+    resolved_at: int | None
+    value: float
+    threshold: float
+    severity: str
+    owner: str
+    runbook: str
+    cause: str
+    contributors: Sequence[tuple[str, float]]
+    summary: str
+    rules_digest: str
+    recorded_at: int
+
+
+class EvaluationRow(NamedTuple):
+    """Where an evaluator of alert rules stands: its state as JSON text, as of ``evaluated_at``."""
+
+    evaluator: str
+    holder: str
+    rules_digest: str
+    evaluated_at: int
+    state: str
+    recorded_at: int
+
+
 class CompanionRow(NamedTuple):
     """A companion record to store: its dict, the digest over everything, its position, and when."""
 
@@ -189,9 +227,10 @@ def _schema(fields: Mapping[str, pa.DataType], *nullable: str) -> pa.Schema:
     return pa.schema([pa.field(name, kind, nullable=name in nullable) for name, kind in fields.items()])
 
 
-_TEXT, _BYTES, _LONG, _BOOL = pa.string(), pa.binary(), pa.int64(), pa.bool_()
+_TEXT, _BYTES, _LONG, _BOOL, _NUMBER = pa.string(), pa.binary(), pa.int64(), pa.bool_(), pa.float64()
 _CODES = pa.list_(pa.field("item", _TEXT, nullable=False))
 _OBLIGATION = pa.struct([pa.field("action", _TEXT, nullable=False), pa.field("operation_id", _TEXT)])
+_CONTRIBUTOR = pa.struct([pa.field("name", _TEXT, nullable=False), pa.field("size", _NUMBER, nullable=False)])
 _POSITION: dict[str, pa.DataType] = {"source": _TEXT, "partition": _TEXT, "offset": _LONG}
 _RUN: dict[str, pa.DataType] = {
     "run_id": _TEXT,
@@ -241,6 +280,18 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     "obligation_queues": _schema(
         {"table_digest": _TEXT, "queue": _TEXT, "owner": _TEXT, "deadline_micros": _LONG, "recorded_at": INSTANT},
+    ),
+    "exit_alerts": _schema(
+        {"rule": _TEXT, "tenant": _TEXT, "agent_id": _TEXT, "workflow": _TEXT, "queue": _TEXT, "since": INSTANT,
+         "state": _TEXT, "fired_at": INSTANT, "resolved_at": INSTANT, "value": _NUMBER, "threshold": _NUMBER,
+         "severity": _TEXT, "owner": _TEXT, "runbook": _TEXT, "cause": _TEXT,
+         "contributors": pa.list_(pa.field("item", _CONTRIBUTOR, nullable=False)), "summary": _TEXT,
+         "rules_digest": _TEXT, "recorded_at": INSTANT},
+        "fired_at", "resolved_at",
+    ),
+    "alert_evaluations": _schema(
+        {"evaluator": _TEXT, "holder": _TEXT, "rules_digest": _TEXT, "evaluated_at": INSTANT, "state": _TEXT,
+         "recorded_at": INSTANT},
     ),
     **{
         COMPANION_TABLES[record_type]: pa.schema(
@@ -330,6 +381,17 @@ def encode_redrives(items: Sequence[RedriveRow]) -> bytes:
 def encode_obligation_queues(items: Sequence[ObligationQueueRow]) -> bytes:
     """Rows of ``obligation_queues``."""
     return _stream("obligation_queues", _transposed(ObligationQueueRow, items))
+
+
+def encode_alerts(items: Sequence[AlertRow]) -> bytes:
+    """Rows of ``exit_alerts``."""
+    contributors = [[{"name": name, "size": size} for name, size in item.contributors] for item in items]
+    return _stream("exit_alerts", {**_transposed(AlertRow, items), "contributors": contributors})
+
+
+def encode_evaluations(items: Sequence[EvaluationRow]) -> bytes:
+    """Rows of ``alert_evaluations``."""
+    return _stream("alert_evaluations", _transposed(EvaluationRow, items))
 
 
 def encode_companions(record_type: str, items: Sequence[CompanionRow]) -> bytes:
