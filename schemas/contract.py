@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from schemas.alerts import ExitAlert
 from schemas.companions import COMPANIONS, Enrichment, LegacyExit, RecoveryAction, ReviewEvent
 from schemas.events import TerminalEvent
 from schemas.exits import Classification, Envelope, ReviewPacket
@@ -25,6 +26,7 @@ PUBLISHED: Mapping[str, Any] = MappingProxyType(
         "classification": Classification,
         "envelope": Envelope,
         "review-packet": ReviewPacket,
+        "exit-alert": ExitAlert,
     }
 )
 """The published schemas by name: a model, or a union of models."""

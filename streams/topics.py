@@ -170,7 +170,7 @@ _DECLARED = (
     ),
     _Declared(
         "exit-alerts", "alerts that begin, go on and end",
-        (_LIFECYCLE,), ("whoever is to be told",), (), "identity of the alert", partitions=1,
+        (_LIFECYCLE,), ("whoever is to be told",), ("exit-alert",), "rule/tenant/agent_id/workflow/queue", partitions=1,
     ),
 )  # fmt: skip
 
