@@ -99,13 +99,13 @@ class Operation:
 
     @property
     def contradicts_itself(self) -> bool:
-        """Whether ledger and attempts, or two entries of the ledger, exclude each other."""
-        if not self.entries:
+        """Whether ledger and attempts exclude each other."""
+        if not self.entries or not self.writes:
             return False
         statuses = {entry["status"] for entry in self.entries}
-        if self.took_effect and "not_started" in statuses:
+        if self.ok and "not_started" in statuses:
             return True
-        if "confirmed" not in statuses or not self.writes or self.denied:
+        if "confirmed" not in statuses or self.denied:
             return False
         return all(is_proven_harmless(write) for write in self.writes)
 
