@@ -93,7 +93,7 @@ def _human_queue(view: View, verdict: Verdict, reason: str, table: Table) -> dic
         "owner": queue.owner,
         "review_packet_id": review_packet_id(view),
         "allowed_decisions": list(queue.allowed_decisions),
-        "deadline": view.event["occurred_at"] + queue.deadline_micros,
+        "deadline": queue.due(view.event["occurred_at"]),
         "explanation": wording.escalation(reason, involved, name, queue),
     }
 

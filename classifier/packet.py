@@ -102,7 +102,7 @@ def build(view: View, verdict: Verdict, reason: str, table: Table) -> dict[str, 
         "confirmed": _confirmed(view),
         "proposed": _proposed(event),
         "allowed_decisions": list(queue.allowed_decisions),
-        "deadline": event["occurred_at"] + queue.deadline_micros,
+        "deadline": queue.due(event["occurred_at"]),
         "completeness": completeness(view),
         "missing": [name for name, has in NEEDED.items() if not has(view)],
     }

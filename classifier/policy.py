@@ -63,7 +63,7 @@ class Grant:
 
 # Most events have neither; nobody adds to what is shared.
 _NO_DENIALS: list[Denial] = []
-_NO_OPERATIONS: list[Operation] = []
+_NO_OPERATIONS: set[Operation] = set()
 
 
 class Policy:
@@ -186,14 +186,14 @@ class Policy:
         return [Grant(decision["operation_id"], decision["decided_at"], approval.get("expires_at"))]
 
     def _judge_approvals(self, effects: Effects) -> None:
-        self.unapproved = []
+        self.unapproved = set()
         for decision in self._decisions:
             if not _requires_approval(decision):
                 continue
             grants = self._grants_for(decision)
             covered = [op for op in effects.operations if decision["operation_id"] in (None, op.id)]
             lacking = [op for op in covered if not self._is_granted(op, grants)]
-            self.unapproved += [op for op in lacking if op.took_effect and op not in self.unapproved]
+            self.unapproved.update(op for op in lacking if op.took_effect)
             if not self._is_answered(decision, grants, covered, lacking):
                 self.bits |= APPROVAL_NEEDED.bit
         if self.unapproved:

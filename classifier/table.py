@@ -15,6 +15,7 @@ from classifier.condition import Condition, ConditionError, parse
 from classifier.facts import BY_NAME
 from classifier.run import PREDICATE_SATISFIED, Thresholds
 from schemas.exits import KINDS
+from schemas.types import LATEST
 
 ReasonSource = Literal["denial", "failure", "omission"]
 Code = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
@@ -43,6 +44,10 @@ class Queue(_Part):
     def deadline_micros(self) -> int:
         """Time to the deadline in microseconds."""
         return round(self.deadline_hours * 3_600_000_000)
+
+    def due(self, occurred_at: int) -> int:
+        """When a decision about a run that ended at ``occurred_at`` is due; the last instant that there is at most."""
+        return min(occurred_at + self.deadline_micros, LATEST)
 
 
 class FinerReason(_Part):

@@ -10,7 +10,8 @@ from classifier import packet
 from classifier.decide import reason_of
 from classifier.packet import NEEDED, completeness
 from classifier.view import View
-from schemas.exits import ReviewPacket
+from schemas.exits import Classification, ReviewPacket
+from schemas.types import LATEST
 from tests.classifier.answers import answer, at, decided, default_classifier, event, view
 from tests.strategies import OCCURRED_AT, random_event
 
@@ -185,6 +186,14 @@ def test_the_reviewer_sees_request_policies_and_outputs():
         ("pay", "timeout", "DeadlineExceeded")
     ]
     assert built["obligations"] == [{"action": "reconcile", "operation_id": "op-1"}]
+
+
+def test_no_deadline_is_later_than_an_instant_can_be():
+    given = decided(occurred_at=LATEST, children=[{"state": "running"}])
+    Classification.model_validate(given.classification)
+    built = _packet(event(occurred_at=LATEST, children=[{"state": "running"}]))
+    ReviewPacket.model_validate(built)
+    assert given.classification["envelope"]["deadline"] == built["deadline"] == LATEST
 
 
 def test_queue_decisions_and_deadline_are_those_of_the_envelope():
