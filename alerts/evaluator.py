@@ -13,6 +13,7 @@ length of its window from then on: event time says what the rate was, arrival wh
 """
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 from alerts import judging
 from alerts.judging import MINUTE, Verdict
 from alerts.model import Alert, Condition, Count, OpenItem, Pulse, Rule, Scope
-from alerts.windows import HOUR, LATE_MINUTES, Extent, Place, Reach, Sums, Track, View, Windows
+from alerts.windows import HOUR, LATE_MINUTES, Extent, Lane, Reach, Sums, Track, View, Windows
 
 Key = tuple[str, Scope]
 _OF_WINDOWS = {Condition.SHARE, Condition.SHARE_BELOW, Condition.COUNT}
@@ -99,20 +100,24 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ruled:
-    """A rule of windows, with what is worked out once."""
+    """A rule of windows, with what is worked out once.
+
+    ``side``, ``share`` and ``offset`` tell most windows apart without any statistics: the rule surely does not hold if
+    ``side * (hits - share * runs - offset) <= 0``.
+    """
 
     rule: Rule
     deviations: float
     reach: Reach | None
+    side: int
+    share: float
+    offset: int
 
     def is_idle(self, window: Sums) -> bool:
-        """Whether the rule surely does not hold: tells most cases apart without any statistics."""
-        rule, hits = self.rule, window.get(self.rule.series or "", 0)
-        if rule.condition is Condition.SHARE:
-            return hits <= rule.threshold * window.get(rule.over or "", 0)
-        if rule.condition is Condition.COUNT:
-            return hits < rule.threshold
-        return hits >= rule.threshold * window.get(rule.over or "", 0)
+        """Whether the rule surely does not hold."""
+        rule = self.rule
+        runs, hits = window.get(rule.over or "", 0), window.get(rule.series or "", 0)
+        return self.side * (hits - self.share * runs - self.offset) <= 0
 
 
 class Evaluator:
@@ -190,6 +195,7 @@ class Evaluator:
             self._note(state, rule, Scope(), judging.of_pulse(rule, pulse, now), now)
         resolved += self._settle(state, _OF_PULSE, now)
         state.now = now
+        resolved.sort(key=lambda alert: (alert.rule, alert.scope, alert.since))
         return Step(state, (*map(state.alert, sorted(state.standing)), *resolved), unjudged)
 
     def _sort(self, rule: Rule) -> None:
@@ -198,7 +204,7 @@ class Evaluator:
             limit = max(rule.window_minutes, rule.window_limit_minutes)
             track = Track(view, str(rule.over), Extent(rule.window_minutes, rule.window_runs, limit))
             reach = Reach(view, rule.baseline.window_minutes, str(rule.over)) if rule.baseline else None
-            self.ruled.setdefault(track, []).append(Ruled(rule, judging.deviation(rule.confidence), reach))
+            self.ruled.setdefault(track, []).append(_ruled(rule, reach))
         elif rule.condition is Condition.ABSENCE and rule.baseline:
             self.silences.append((rule, Reach(view, rule.baseline.window_minutes, str(rule.series))))
 
@@ -225,40 +231,39 @@ class Evaluator:
             }
             state.gone.append(Alert(**said["alert"] | words))
 
-    def _go_on(self, state: State, changed: set[Place], now: int) -> list[Alert]:
+    def _go_on(self, state: State, changed: dict[Lane, None], now: int) -> list[Alert]:
         """Judge what has changed at the end of every minute that is over, and in the running one as of ``now``."""
         resolved: list[Alert] = []
         windows, running = state.windows, now // MINUTE
         while windows.clock < running:
-            changed |= windows.advance()
+            changed |= windows.advance()  # what was told is of minutes up to here
             at = min((windows.clock + 1) * MINUTE - 1, now)
             self._judge_windows(state, changed, at)
             resolved += self._settle(state, _OF_COUNTS, at)
-            changed = set()
+            changed = {}
         if changed:
             self._judge_windows(state, changed, now)
         return resolved + self._settle(state, _OF_COUNTS, now)
 
-    def _judge_windows(self, state: State, changed: set[Place], at: int) -> None:
+    def _judge_windows(self, state: State, changed: Iterable[Lane], at: int) -> None:
         windows, standing = state.windows, state.standing
-        for place in changed:
-            window = windows.lanes[place.track][place.scope].sums
-            for ruled in self.ruled[place.track]:
-                if ruled.is_idle(window) and (ruled.rule.id, place.scope) not in standing:
+        for lane in changed:
+            for ruled in self.ruled[lane.track]:
+                if ruled.is_idle(lane.sums) and (not standing or (ruled.rule.id, lane.scope) not in standing):
                     continue
-                self._judge_window(state, ruled, place.scope, window, at)
+                self._judge_window(state, ruled, lane, at)
         for rule, reach in self.silences:
             for scope in windows.pasts[reach]:
                 self._note(state, rule, scope, judging.of_silence(rule, windows.past(reach, scope), windows.clock), at)
 
-    def _judge_window(self, state: State, ruled: Ruled, scope: Scope, window: Sums, at: int) -> None:
+    def _judge_window(self, state: State, ruled: Ruled, lane: Lane, at: int) -> None:
         rule = ruled.rule
-        standing = state.standing.get((rule.id, scope))
-        usual = self._usual_before(state, ruled, scope, window, at)
+        standing = state.standing.get((rule.id, lane.scope))
+        usual = self._usual_before(state, ruled, lane, at)
         firing = standing is not None and standing.fired_at is not None
         limit = judging.share_limit(rule, usual)
-        verdict = judging.of_window(rule, window, limit, ruled.deviations, firing=firing)
-        self._note(state, rule, scope, verdict, at, usual)
+        verdict = judging.of_window(rule, lane.sums, limit, ruled.deviations, firing=firing)
+        self._note(state, rule, lane.scope, verdict, at, usual)
 
     @staticmethod
     def usual(windows: Windows, ruled: Ruled, scope: Scope, window: Sums) -> float | None:
@@ -267,13 +272,13 @@ class Evaluator:
             return None
         return judging.past_share(ruled.rule, windows.past(ruled.reach, scope), window)
 
-    def _usual_before(self, state: State, ruled: Ruled, scope: Scope, window: Sums, at: int) -> float | None:
+    def _usual_before(self, state: State, ruled: Ruled, lane: Lane, at: int) -> float | None:
         """What is usual for a scope. An alert that stands keeps what was usual before it for as long as the baseline
         reaches back, since it would become usual itself."""
-        baseline, standing = ruled.rule.baseline, state.standing.get((ruled.rule.id, scope))
+        baseline, standing = ruled.rule.baseline, state.standing.get((ruled.rule.id, lane.scope))
         if baseline is not None and standing is not None and at - standing.since < baseline.window_minutes * MINUTE:
             return standing.usual
-        return self.usual(state.windows, ruled, scope, window)
+        return self.usual(state.windows, ruled, lane.scope, lane.sums)
 
     @staticmethod
     def _note(  # noqa: PLR0913, PLR0917 -- what was judged, where, when
@@ -302,29 +307,25 @@ class Evaluator:
             del state.standing[key]
         return resolved
 
-    def _judge_late(self, state: State, late: dict[Place, dict[int, Sums]], now: int) -> None:
-        for place, before in late.items():
-            for ruled in self.ruled[place.track]:
-                found = self._missed(state, ruled, place, before)
+    def _judge_late(self, state: State, late: dict[Lane, dict[int, Sums]], now: int) -> None:
+        for lane, before in late.items():
+            for ruled in self.ruled[lane.track]:
+                found = self._missed(state, ruled, lane, before)
                 if found is not None:
                     standing = state.standing.setdefault(
-                        (ruled.rule.id, place.scope), Standing(now, found.value, found.limit, None, holds=False)
+                        (ruled.rule.id, lane.scope), Standing(now, found.value, found.limit, None, holds=False)
                     )
                     standing.late_until = now + ruled.rule.window_minutes * MINUTE
 
-    def _missed(self, state: State, ruled: Ruled, place: Place, before: dict[int, Sums]) -> Verdict | None:
+    def _missed(self, state: State, ruled: Ruled, lane: Lane, before: dict[int, Sums]) -> Verdict | None:
         """The verdict of closed windows that late counts, and only they, make a rule hold in for long enough."""
         rule, lasted, found = ruled.rule, 0, None
-        pairs = zip(
-            state.windows.replay(place, before, known=False),
-            state.windows.replay(place, before, known=True),
-            strict=True,
-        )
-        for window, known in pairs:
+        with_them, without = (state.windows.replay(lane, before, known=known) for known in (False, True))
+        for window, known in zip(with_them, without, strict=True):
             if ruled.is_idle(window):
                 lasted = 0
                 continue
-            limit = judging.share_limit(rule, self.usual(state.windows, ruled, place.scope, window))
+            limit = judging.share_limit(rule, self.usual(state.windows, ruled, lane.scope, window))
             verdict = judging.of_window(rule, window, limit, ruled.deviations, firing=False)
             held = judging.of_window(rule, known, limit, ruled.deviations, firing=False)
             if held is not None and held.holds:
@@ -360,6 +361,14 @@ def _ends(standing: Standing, rule: Rule, at: int) -> bool:
     if standing.quiet_since is None:
         standing.quiet_since = at
     return standing.fired_at is None or at - standing.quiet_since >= rule.keep_firing_minutes * MINUTE
+
+
+def _ruled(rule: Rule, reach: Reach | None) -> Ruled:
+    deviations = judging.deviation(rule.confidence)
+    if rule.condition is Condition.COUNT:
+        return Ruled(rule, deviations, reach, side=1, share=0.0, offset=math.ceil(rule.threshold) - 1)
+    side = -1 if rule.condition is Condition.SHARE_BELOW else 1
+    return Ruled(rule, deviations, reach, side, rule.threshold, offset=0)
 
 
 def _view(rule: Rule) -> View:

@@ -15,7 +15,7 @@ from alerts import judging
 from alerts.evaluator import Evaluator, Ruled
 from alerts.judging import MINUTE
 from alerts.model import Condition, Count, OpenItem, Rule, Scope
-from alerts.windows import HOUR, Past, Place, View, Windows
+from alerts.windows import HOUR, Lane, Past, View, Windows
 
 _ENOUGH = 30
 """Windows that have to be judged before "never clears" is said: fewer may be one bad hour."""
@@ -69,21 +69,21 @@ def _observe(evaluator: Evaluator, counts: Sequence[Count]) -> dict[str, _ByScop
     windows = evaluator.begin((first - 1) * MINUTE).windows
     windows.tell(counts, last)
     while windows.clock < last:
-        for place in windows.advance():
-            for ruled in evaluator.ruled[place.track]:
-                _observe_window(windows, ruled, place, seen[ruled.rule.id][place.scope])
+        for lane in windows.advance():
+            for ruled in evaluator.ruled[lane.track]:
+                _observe_window(windows, ruled, lane, seen[ruled.rule.id][lane.scope])
     for rule, reach in evaluator.silences:
         for scope in windows.pasts[reach]:
             _observe_silence(rule, windows.past(reach, scope), last - first + 1, seen[rule.id][scope])
     return seen
 
 
-def _observe_window(windows: Windows, ruled: Ruled, place: Place, seen: _Seen) -> None:
+def _observe_window(windows: Windows, ruled: Ruled, lane: Lane, seen: _Seen) -> None:
     if seen.fires and seen.clears:
         return
-    rule, window = ruled.rule, windows.lanes[place.track][place.scope].sums
-    seen.usual = Evaluator.usual(windows, ruled, place.scope, window)
-    limit, runs = judging.share_limit(rule, seen.usual), window[str(rule.over)]
+    rule, window = ruled.rule, lane.sums
+    seen.usual = Evaluator.usual(windows, ruled, lane.scope, window)
+    limit, runs = judging.share_limit(rule, seen.usual), window.get(str(rule.over), 0)
     seen.most = max(seen.most, runs)
     hits = runs if rule.condition is Condition.SHARE else 0
     extreme = {str(rule.over): runs, str(rule.series): hits}

@@ -63,60 +63,70 @@ class Reach(NamedTuple):
     series: str
 
 
-class Place(NamedTuple):
-    """One lane: a scope on a track."""
-
-    track: Track
-    scope: Scope
-
-
 class Lane:
-    """The window of one scope: its minutes that have counts, and their sums."""
+    """The window of one scope on a track: its minutes that have counts, and their sums."""
 
-    __slots__ = ("entries", "sums")
+    __slots__ = ("entries", "scope", "sums", "track")
 
-    def __init__(self) -> None:
+    def __init__(self, track: Track, scope: Scope) -> None:
+        self.track = track
+        self.scope = scope
         self.entries: deque[tuple[int, Sums]] = deque()
-        self.sums: Sums = defaultdict(int)
+        self.sums: Sums = {}
 
     def push(self, minute: int, counts: Sums) -> None:
         """Let the newest minute in. ``counts`` is kept as it is, so that whoever changes it later amends the lane."""
         self.entries.append((minute, counts))
-        for series, n in counts.items():
-            self.sums[series] += n
+        self._add(counts)
 
-    def prune(self, clock: int, track: Track) -> bool:
+    def fill_back(self, minute: int, counts: Sums, clock: int) -> bool:
+        """Let in a minute before all others, if the window at ``clock`` reaches back to it; whether it does."""
+        inside = self.lacks(minute, clock)
+        if inside:
+            self.entries.appendleft((minute, counts))
+            self._add(counts)
+        return inside
+
+    def prune(self, clock: int) -> bool:
         """Let go of what the window has left behind; whether that was anything."""
-        entries, sums, before = self.entries, self.sums, len(self.entries)
-        _, over, extent = track
-        while entries:
+        minutes, runs, limit = self.track.extent
+        entries, sums, left = self.entries, self.sums, False
+        while entries and entries[0][0] <= clock - minutes:
             minute, counts = entries[0]
-            if minute > clock - extent.minutes:
-                break
-            if minute > clock - extent.limit and sums[over] - counts.get(over, 0) < extent.runs:
+            over = self.track.over
+            if minute > clock - limit and sums.get(over, 0) - counts.get(over, 0) < runs:
                 break
             entries.popleft()
+            left = True
             for series, n in counts.items():
                 sums[series] -= n
-        return len(entries) < before
+        return left
 
-    def reaches(self, minute: int, clock: int, track: Track) -> bool:
+    def reaches(self, minute: int, clock: int) -> bool:
         """Whether a minute up to the running one is, or would be, inside the window."""
-        _, over, extent = track
-        if minute > clock - extent.minutes:
-            return True
-        inside = bool(self.entries) and minute >= self.entries[0][0]
-        return minute > clock - extent.limit and (inside or self.sums[over] < extent.runs)
+        inside = bool(self.entries) and self.entries[0][0] <= minute and minute > clock - self.track.extent.limit
+        return inside or self.lacks(minute, clock)
 
-    def amend(self, minute: int, counts: Sums, change: Mapping[str, int]) -> None:
+    def lacks(self, minute: int, clock: int) -> bool:
+        """Whether a minute before all those that are inside would be inside, too."""
+        minutes, runs, limit = self.track.extent
+        if minute > clock - minutes:
+            return True
+        return minute > clock - limit and self.sums.get(self.track.over, 0) < runs
+
+    def amend(self, minute: int, counts: Sums, change: Sums) -> None:
         """Add a change to a minute inside the window; ``counts`` is what is kept of it, with the change."""
-        for series, n in change.items():
-            self.sums[series] += n
+        self._add(change)
         place = len(self.entries)
         while place and self.entries[place - 1][0] > minute:
             place -= 1
         if not place or self.entries[place - 1][0] != minute:
             self.entries.insert(place, (minute, counts))
+
+    def _add(self, change: Sums) -> None:
+        sums = self.sums
+        for series, n in change.items():
+            sums[series] = sums.get(series, 0) + n
 
 
 class Past:
@@ -179,8 +189,8 @@ class Told(NamedTuple):
     """What telling counts changed: lanes; per lane what was known before of minutes whose window had closed; and how
     many counts are of no window that is kept, long ago or far ahead."""
 
-    changed: set[Place]
-    late: dict[Place, dict[int, Sums]]
+    changed: dict[Lane, None]
+    late: dict[Lane, dict[int, Sums]]
     unjudged: int
 
 
@@ -190,14 +200,14 @@ class Windows:
     def __init__(self, views: Sequence[View], tracks: Sequence[Track], reaches: Sequence[Reach], clock: int) -> None:
         """A track's and a reach's view is its place in ``views``."""
         self.clock = clock
-        self.lanes: dict[Track, dict[Scope, Lane]] = {track: {} for track in tracks}
         self.pasts: dict[Reach, dict[Scope, Past]] = {reach: {} for reach in reaches}
         self._views = views
         self._keep = max([LATE_MINUTES, *(track.extent.limit for track in tracks)])
         self._minutes: dict[int, list[dict[Scope, Sums]]] = {}
         self._tracks = [[track for track in tracks if track.view == number] for number in range(len(views))]
+        self._lanes: dict[Track, dict[Scope, Lane]] = {track: {} for track in tracks}
         self._seen: list[dict[Scope, Scope | None]] = [{} for _ in views]
-        self._visits: dict[int, set[Place]] = defaultdict(set)
+        self._visits: dict[int, dict[Lane, None]] = defaultdict(dict)
 
     def load(self, counts: Iterable[Count]) -> None:
         """Take in what was counted before, with nothing to be judged. Minutes after the clock are kept until it comes
@@ -206,16 +216,17 @@ class Windows:
             divided = self._divided(told)
             if minute > self.clock - self._keep:
                 self._minutes[minute] = divided
-                self._enter(minute)
-            else:
+            if minute <= self.clock:
                 self._remember(minute, divided)
-        for track, lanes in self.lanes.items():
-            for lane in lanes.values():
-                lane.prune(self.clock, track)
+        for minute in sorted(self._minutes, reverse=True):
+            if minute <= self.clock:
+                for lane, sums in self._lanes_of(self._minutes[minute]):
+                    if lane.fill_back(minute, sums, self.clock):
+                        self._visit(minute, lane)
 
     def tell(self, counts: Iterable[Count], running: int) -> Told:
         """Take in minutes, each whole. Of what is stamped ahead of the running minute, a day is kept."""
-        answer, unjudged = Told(set(), defaultdict(dict), 0), 0
+        answer, unjudged = Told({}, defaultdict(dict), 0), 0
         for minute, told in _by_minute(counts):
             if not self.clock - self._keep < minute <= running + DAY:
                 unjudged += len(told)
@@ -225,13 +236,17 @@ class Windows:
                 self._replace(minute, self._divided(told), answer)
         return answer._replace(unjudged=unjudged)
 
-    def advance(self) -> set[Place]:
+    def advance(self) -> dict[Lane, None]:
         """Go on to the next minute; the lanes that changed."""
         self.clock += 1
-        changed = self._enter(self.clock)
-        for place in self._visits.pop(self.clock, ()):
-            if self.lanes[place.track][place.scope].prune(self.clock, place.track):
-                changed.add(place)
+        changed: dict[Lane, None] = {}
+        divided = self._minutes.get(self.clock)
+        if divided is not None:
+            self._enter(divided, changed)
+        for lane in self._visits.pop(self.clock, ()):
+            if lane.prune(self.clock):
+                changed[lane] = None
+            self._visit(self.clock - lane.track.extent.minutes, lane)
         self._minutes.pop(self.clock - self._keep, None)
         return changed
 
@@ -244,19 +259,28 @@ class Windows:
         past.prune(self.clock, reach.minutes)
         return past
 
-    def replay(self, place: Place, before: Mapping[int, Sums], *, known: bool) -> Iterator[Sums]:
-        """The window of one lane at each minute that late counts bear upon: with them, or as ``known`` before them."""
-        track, lane = place.track, Lane()
-        first, last = min(before), min(max(before) + track.extent.minutes - 1, self.clock)
-        for minute in range(first - track.extent.limit + 1, last + 1):
-            counts = self._cell(minute, place)
+    def lane(self, track: Track, scope: Scope) -> Lane:
+        """The lane of a scope on a track."""
+        lanes = self._lanes[track]
+        lane = lanes.get(scope)
+        if lane is None:
+            lane = lanes[scope] = Lane(track, scope)
+        return lane
+
+    def replay(self, lane: Lane, before: Mapping[int, Sums], *, known: bool) -> Iterator[Sums]:
+        """The window of a lane at each minute that late counts bear upon: with them, or as ``known`` before them."""
+        again = Lane(lane.track, lane.scope)
+        minutes, _, limit = lane.track.extent
+        first, last = min(before), min(max(before) + minutes - 1, self.clock)
+        for minute in range(first - limit + 1, last + 1):
+            counts = self._cell(minute, lane)
             if known:
                 counts = before.get(minute, counts)
             if counts:
-                lane.push(minute, counts)
-            lane.prune(minute, track)
+                again.push(minute, counts)
+            again.prune(minute)
             if minute >= first:
-                yield lane.sums
+                yield again.sums
 
     def _divided(self, told: Iterable[Count]) -> list[dict[Scope, Sums]]:
         """Counts of one minute by view, and there by scope and series."""
@@ -266,7 +290,9 @@ class Windows:
                 for view, cells in enumerate(divided):
                     seen = self._scope(view, scope)
                     if seen is not None:
-                        sums = cells.setdefault(seen, {})
+                        sums = cells.get(seen)
+                        if sums is None:
+                            sums = cells[seen] = {}
                         sums[series] = sums.get(series, 0) + n
         return divided
 
@@ -276,30 +302,25 @@ class Windows:
             seen[scope] = self._views[view].of(scope)
         return seen[scope]
 
-    def _enter(self, minute: int) -> set[Place]:
-        """Let a minute into every lane that it has counts for, if the clock has come to it."""
-        changed: set[Place] = set()
-        divided = self._minutes.get(minute)
-        if divided is None or minute > self.clock:
-            return changed
-        self._remember(minute, divided)
+    def _lanes_of(self, divided: list[dict[Scope, Sums]]) -> Iterator[tuple[Lane, Sums]]:
         for tracks, cells in zip(self._tracks, divided, strict=True):
             for track in tracks:
+                lanes = self._lanes[track]
                 for scope, sums in cells.items():
-                    place = Place(track, scope)
-                    lane = self._lane(place)
-                    lane.push(minute, sums)
-                    lane.prune(minute, track)
-                    self._visit(minute, place)
-                    changed.add(place)
-        return changed
+                    lane = lanes.get(scope)
+                    yield (self.lane(track, scope) if lane is None else lane), sums
 
-    def _lane(self, place: Place) -> Lane:
-        lanes = self.lanes[place.track]
-        lane = lanes.get(place.scope)
-        if lane is None:
-            lane = lanes[place.scope] = Lane()
-        return lane
+    def _enter(self, divided: list[dict[Scope, Sums]], changed: dict[Lane, None]) -> None:
+        """Let the running minute into every lane that it has counts for."""
+        minute = self.clock
+        self._remember(minute, divided)
+        for lane, sums in self._lanes_of(divided):
+            lane.push(minute, sums)
+            changed[lane] = None
+            if lane.track.extent.runs:
+                # More runs may let go of minutes beyond the shortest window, which otherwise only time does.
+                lane.prune(minute)
+            self._visits[minute + lane.track.extent.minutes][lane] = None
 
     def _remember(self, minute: int, divided: list[dict[Scope, Sums]]) -> None:
         for reach in self.pasts:
@@ -307,12 +328,14 @@ class Windows:
                 if reach.series in sums:
                     self.past(reach, scope).add(minute, sums)
 
-    def _visit(self, minute: int, place: Place) -> None:
-        """Come back when a minute may leave the window."""
-        minutes, _, limit = place.track.extent
-        for leaves in {minute + minutes, minute + limit}:
-            if leaves > self.clock:
-                self._visits[leaves].add(place)
+    def _visit(self, minute: int, lane: Lane) -> None:
+        """Come back when a minute may leave the window: when it has its length, and, if it is still inside by then,
+        when it has reached its limit."""
+        minutes, _, limit = lane.track.extent
+        if minute + minutes > self.clock:
+            self._visits[minute + minutes][lane] = None
+        elif minute + limit > self.clock and lane.entries and lane.entries[0][0] <= minute:
+            self._visits[minute + limit][lane] = None
 
     def _replace(self, minute: int, told: list[dict[Scope, Sums]], answer: Told) -> None:
         kept = self._minutes.setdefault(minute, [{} for _ in self._views])
@@ -323,44 +346,42 @@ class Windows:
                 counts.clear()
                 counts.update(now.get(scope, {}))
                 if counts != before:
-                    self._amend(view, scope, minute, counts, before, answer)
+                    self._remember_again(view, scope, minute, before, counts)
+                    for track in self._tracks[view]:
+                        self._amend(self.lane(track, scope), minute, before, answer)
 
-    def _amend(  # noqa: PLR0913, PLR0917 -- one change of one cell
-        self, view: int, scope: Scope, minute: int, counts: Sums, before: Sums, answer: Told
-    ) -> None:
-        change = _change(before, counts)
+    def _remember_again(self, view: int, scope: Scope, minute: int, before: Sums, counts: Sums) -> None:
         for reach in self.pasts:
             if reach.view == view:
                 was, now = (sums if reach.series in sums else {} for sums in (before, counts))
                 if was or now:
                     self.past(reach, scope).add(minute, _change(was, now))
-        for track in self._tracks[view]:
-            place = Place(track, scope)
-            lane = self._lane(place)
-            if lane.reaches(minute, self.clock, track):
-                lane.amend(minute, counts, change)
-                if change.get(track.over, 0) < 0:
-                    lane = self._refill(place)
-                lane.prune(self.clock, track)
-                self._visit(minute, place)
-                answer.changed.add(place)
-            else:
-                answer.late[place][minute] = before
 
-    def _refill(self, place: Place) -> Lane:
+    def _amend(self, lane: Lane, minute: int, before: Sums, answer: Told) -> None:
+        counts = self._cell(minute, lane) or {}
+        if not lane.reaches(minute, self.clock):
+            answer.late[lane][minute] = before
+            return
+        change = _change(before, counts)
+        lane.amend(minute, counts, change)
+        if change.get(lane.track.over, 0) < 0:
+            self._refill(lane)
+        lane.prune(self.clock)
+        self._visit(minute, lane)
+        answer.changed[lane] = None
+
+    def _refill(self, lane: Lane) -> None:
         """Fill a lane anew: with fewer runs, its window may reach back to minutes that it had left behind."""
-        lane = self.lanes[place.track][place.scope] = Lane()
-        for minute in range(self.clock - place.track.extent.limit + 1, self.clock + 1):
-            counts = self._cell(minute, place)
-            if counts:
-                lane.push(minute, counts)
-                lane.prune(minute, place.track)
-                self._visit(minute, place)
-        return lane
+        lane.entries.clear()
+        lane.sums.clear()
+        for minute in range(self.clock, self.clock - lane.track.extent.limit, -1):
+            counts = self._cell(minute, lane)
+            if counts and lane.fill_back(minute, counts, self.clock):
+                self._visit(minute, lane)
 
-    def _cell(self, minute: int, place: Place) -> Sums | None:
+    def _cell(self, minute: int, lane: Lane) -> Sums | None:
         cells = self._minutes.get(minute)
-        return cells[place.track.view].get(place.scope) if cells else None
+        return cells[lane.track.view].get(lane.scope) if cells else None
 
 
 def _change(before: Mapping[str, int], now: Mapping[str, int]) -> Sums:

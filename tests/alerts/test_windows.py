@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alerts.model import Count, Scope
-from alerts.windows import DAY, HOUR, LATE_MINUTES, Extent, Past, Place, Reach, Track, View, Windows, covers
+from alerts.windows import DAY, HOUR, LATE_MINUTES, Extent, Past, Reach, Track, View, Windows, covers
 
 ALL = View((), Scope(), ())
 A, B = Scope("acme", "a"), Scope("acme", "b")
@@ -52,8 +52,8 @@ def test_windows_are_what_summing_up_anew_says_whatever_comes_late_or_is_told_ag
         windows.advance()
         for track in tracks:
             for scope in (A, B):
-                lane = windows.lanes[track].get(scope)
-                found = (lane.sums["exits"], lane.sums["refusal"]) if lane else (0, 0)
+                sums = windows.lane(track, scope).sums
+                found = (sums.get("exits", 0), sums.get("refusal", 0))
                 assert found == summed_anew(known, scope, clock, track.extent), (clock, track.extent, scope)
 
 
@@ -70,8 +70,9 @@ def test_windows_that_are_loaded_are_those_that_slid_there(steps):
         windows.advance()
     loaded = Windows([BY_AGENT], tracks, [reach], windows.clock)
     loaded.load([count for minute, cells in known.items() for count in told(minute, cells)])
-    for place in {Place(track, scope) for track in tracks for scope in windows.lanes[track]}:
-        assert positive(loaded._lane(place).sums) == positive(windows.lanes[place.track][place.scope].sums)
+    for track in tracks:
+        for scope in (A, B):
+            assert positive(loaded.lane(track, scope).sums) == positive(windows.lane(track, scope).sums)
     for scope in (A, B):
         assert positive(loaded.past(reach, scope).sums) == positive(windows.past(reach, scope).sums)
 
@@ -84,9 +85,9 @@ def test_a_minute_that_is_told_again_replaces_what_was_known_of_it():
     windows.advance()
     for _ in range(3):
         windows.tell([Count(101, A, "exits", 4), Count(101, B, "exits", 4)], 101)
-    assert windows.lanes[track][Scope()].sums["exits"] == 8
+    assert windows.lane(track, Scope()).sums["exits"] == 8
     windows.tell([Count(101, A, "exits", 0)], 101)
-    assert windows.lanes[track][Scope()].sums["exits"] == 0
+    assert positive(windows.lane(track, Scope()).sums) == {}
 
 
 @pytest.mark.parametrize(("minute", "unjudged"), [
@@ -102,11 +103,11 @@ def test_late_counts_say_what_was_known_before_them():
     windows = Windows([BY_AGENT], [track], [], 100)
     windows.load([Count(90, A, "exits", 2)])
     late = windows.tell([Count(90, A, "exits", 5), Count(91, A, "exits", 1)], 100).late
-    assert late == {Place(track, A): {90: {"exits": 2}, 91: {}}}
-    before = late[Place(track, A)]
-    replayed = [dict(sums) for sums in windows.replay(Place(track, A), before, known=False)]
+    assert late == {windows.lane(track, A): {90: {"exits": 2}, 91: {}}}
+    before = late[windows.lane(track, A)]
+    replayed = [dict(sums) for sums in windows.replay(windows.lane(track, A), before, known=False)]
     assert [sums.get("exits", 0) for sums in replayed] == [5, 6, 6, 6, 6, 1]
-    known = [sums.get("exits", 0) for sums in windows.replay(Place(track, A), before, known=True)]
+    known = [sums.get("exits", 0) for sums in windows.replay(windows.lane(track, A), before, known=True)]
     assert known == [2, 2, 2, 2, 2, 0]
 
 
