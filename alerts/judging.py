@@ -119,11 +119,13 @@ def of_pulse(rule: Rule, pulse: Pulse, now: int) -> Verdict | None:
     return None if value is None else Verdict(value > rule.threshold, value, rule.threshold)
 
 
-def _reading(gauge: Gauge | None, pulse: Pulse, now: int) -> float | None:
+def _reading(gauge: Gauge | None, pulse: Pulse, now: int) -> float | None:  # noqa: PLR0911 -- a return per gauge
     if gauge is Gauge.NEWEST_EVENT_AGE:
         return None if pulse.newest_event_at is None else max(0, now - pulse.newest_event_at) / MINUTE
     if gauge is Gauge.LAG:
         return None if pulse.lag is None else float(pulse.lag)
     if gauge is Gauge.STORE_REFUSING:
         return None if pulse.store_refusing is None else float(pulse.store_refusing)
+    if gauge is Gauge.UNACCOUNTED:
+        return None if pulse.unaccounted is None else float(pulse.unaccounted)
     return None if pulse.clock_skew_us is None else abs(pulse.clock_skew_us) / 1_000_000

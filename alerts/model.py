@@ -27,8 +27,8 @@ class Series(StrEnum):
     """What is counted per minute.
 
     Up to ``gaps`` each run counts once, at the event that it stands at, in the minute in which that event occurred.
-    Arrivals and decisions are of the human queues, by the time they are stamped with. The last three are of the
-    pipeline itself, by the time of recording.
+    Arrivals and decisions are of the human queues, by the time they are stamped with. The last two are of the pipeline
+    itself, by the time of recording.
     """
 
     EXITS = "exits"
@@ -48,7 +48,6 @@ class Series(StrEnum):
     QUEUE_DECISIONS = "queue_decisions"
     READ = "read"
     DEAD_LETTERED = "dead_lettered"
-    UNACCOUNTED = "unaccounted"
 
 
 class Count(NamedTuple):
@@ -104,6 +103,7 @@ class Pulse(NamedTuple):
     lag: int | None = None  # messages
     store_refusing: bool | None = None
     clock_skew_us: int | None = None
+    unaccounted: int | None = None  # messages, as of the last audit
 
 
 class Condition(StrEnum):
@@ -126,6 +126,7 @@ class Gauge(StrEnum):
     LAG = "lag"  # messages
     STORE_REFUSING = "store_refusing"  # 1 if it does, else 0
     CLOCK_SKEW = "clock_skew"  # seconds, whichever way
+    UNACCOUNTED = "unaccounted"  # messages
 
 
 class Severity(StrEnum):

@@ -61,6 +61,7 @@ class _Readings(Part):
     lag: int = Field(0, ge=0)
     store_refusing: bool = False
     clock_skew: int = 0
+    unaccounted: int = Field(0, ge=0)
     unknown: list[Annotated[Gauge, Field(strict=False)]] = Field([])
 
 
@@ -243,11 +244,12 @@ def _pulse(readings: Iterable[_Readings], minute: int, now: int) -> Pulse:
     """The readings that were given last; before any, the pipeline is well."""
     last = max((each for each in readings if each.start <= minute), key=lambda each: each.start, default=None)
     if last is None:
-        return Pulse(newest_event_at=now, lag=0, store_refusing=False, clock_skew_us=0)
+        return Pulse(newest_event_at=now, lag=0, store_refusing=False, clock_skew_us=0, unaccounted=0)
     unknown = set(last.unknown)
     return Pulse(
         newest_event_at=None if Gauge.NEWEST_EVENT_AGE in unknown else now - last.newest_event_age * MINUTE,
         lag=None if Gauge.LAG in unknown else last.lag,
         store_refusing=None if Gauge.STORE_REFUSING in unknown else last.store_refusing,
         clock_skew_us=None if Gauge.CLOCK_SKEW in unknown else last.clock_skew * 1_000_000,
+        unaccounted=None if Gauge.UNACCOUNTED in unknown else last.unaccounted,
     )

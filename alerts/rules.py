@@ -141,7 +141,7 @@ _CONDITIONAL = tuple(dict.fromkeys(key for needs in NEEDS.values() for key in ne
 _SHARES = (Condition.SHARE, Condition.SHARE_BELOW, Condition.PAST_DEADLINE)
 _FEWEST = 3
 """Of one or two, no share can be said."""
-_OF_PIPELINE = (Series.READ, Series.DEAD_LETTERED, Series.UNACCOUNTED)
+_OF_PIPELINE = (Series.READ, Series.DEAD_LETTERED)
 _OF_QUEUES = (Series.QUEUE_ARRIVALS, Series.QUEUE_DECISIONS)
 
 
