@@ -8,16 +8,16 @@ which minutes did is asked for first; each of them is then read whole. What is a
 """
 # ruff: noqa: S608 -- every statement is put together from the constants below
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sinks.rows import AlertRow, EvaluationRow, encode_alerts, encode_evaluations
-from sinks.store import Store
+from sinks.store import Key, Store
 
 MINUTE = 60_000_000
 """Microseconds."""
-SLICE_EVENTS = 500_000
+SLICE_EVENTS = 250_000
 """About how many exits are gone through at once."""
 _HASHES = 2**64
 
@@ -175,6 +175,13 @@ _READ = f"""
     GROUP BY minute
 """
 
+_OTHERS = (
+    _ARRIVALS,
+    _noted("queue_decisions", "is_queued", "in_queue"),
+    _noted("reversal", "kind = 'partial'", "''"),
+    _READ,
+)
+
 # --- legacy labels
 
 _LEGACY_SUMS = ", ".join(f"countIf(legacy_kind = '{kind}') AS {kind}" for kind in KINDS)
@@ -182,7 +189,7 @@ _LEGACY = f"""
     SELECT {_minute("moment")} AS minute, tenant, agent_id, ifNull(workflow, '') AS flow, '' AS queue,
         count() AS exits, {_LEGACY_SUMS}
     FROM v_comparison
-    WHERE legacy_kind != '' AND {_within("moment")}
+    WHERE pairing = 'paired' AND {_within("moment")}
     GROUP BY minute, tenant, agent_id, flow, queue
 """
 
@@ -236,7 +243,16 @@ _OPEN = f"""
     FROM v_open_reviews
     WHERE opened_at <= {_NOW}
 """
-_NEWEST = f"SELECT count() AS n, toUnixTimestamp64Micro(max({_STAMP})) AS newest FROM exit_classifications"
+_OPENED = """
+    SELECT DISTINCT tenant, run_id FROM exit_classifications
+    WHERE (kind IN ('partial', 'human_queue') OR notEmpty(obligations))
+        AND occurred_at < fromUnixTimestamp64Micro({until:Int64})
+    ORDER BY tenant, run_id
+"""
+_ENDS = f"""
+    SELECT count() AS n, toUnixTimestamp64Micro(min({_STAMP})) AS first, toUnixTimestamp64Micro(max({_STAMP})) AS newest
+    FROM exit_classifications
+"""
 
 # --- alerts
 
@@ -262,18 +278,18 @@ class AlertsStore:
 
     store: Store
 
-    def counts(self, begin: int, end: int, step: int = 1) -> Rows:
+    def counts(self, begin: int, end: int, step: int = 1) -> Iterator[dict[str, Any]]:
         """Everything that is counted in a span; ``step`` minutes are counted as one, the first of them."""
         span = _span(begin, end, step)
-        exits = self._slices(_exits(whole=True), span, self._events())
-        return exits + self._others(span)
+        yield from self._slices(_exits(whole=True), span, self._events())
+        yield from self._others(span)
 
     def minutes(self, minutes: Sequence[int]) -> Rows:
         """The same of single minutes, by way of the runs that have something in them."""
         if not minutes:
             return []
         span = _span(min(minutes), max(minutes) + 1, 1) | {"minutes": sorted(minutes)}
-        return self._slices(_exits(whole=False), span, 0) + self._others(span)
+        return [*self._slices(_exits(whole=False), span, 0), *self._others(span)]
 
     def changed(self, since: int, begin: int, end: int) -> list[int]:
         """Minutes of a span of which something was stored at ``since`` (microseconds) or later, or is counted otherwise
@@ -284,7 +300,7 @@ class AlertsStore:
     def legacy_counts(self, begin: int, end: int, step: int = 1) -> Rows:
         """What legacy exits were, by the kinds that the label mapping gives them, as they were settled last.
 
-        Runs with a legacy exit, an error and what has no kind among ``exits``; a run without an event has no agent.
+        Runs that have both an event and a legacy exit; an error and what has no kind are among ``exits``.
         """
         return _named(self.store.select(_LEGACY, _span(begin, end, step)))
 
@@ -296,10 +312,19 @@ class AlertsStore:
         """
         return _named(self.store.select(_OPEN, {"now": now}))
 
+    def opened_runs(self, until: int) -> list[Key]:
+        """Tenant and run id of every run that ever had something open, and ended before ``until`` (microseconds)."""
+        return [(row["tenant"], row["run_id"]) for row in self.store.select(_OPENED, {"until": until})]
+
+    def first_event_at(self) -> int | None:
+        """When the first stored event occurred, None if there is none."""
+        (row,) = self.store.select(_ENDS)
+        return row["first"] if row["n"] else None
+
     def newest_event_at(self) -> int | None:
-        """When the newest stored event occurred, by its stamp, or when it was stored, if that is earlier; None if there
-        is none."""
-        (row,) = self.store.select(_NEWEST)
+        """When the newest stored event occurred, or when it was stored, if it is stamped later; None if there is
+        none."""
+        (row,) = self.store.select(_ENDS)
         return row["newest"] if row["n"] else None
 
     def alerts(self, resolved_since: int) -> list[AlertRow]:
@@ -328,26 +353,16 @@ class AlertsStore:
     def _events(self) -> int:
         return int(self.store.select("SELECT count() AS n FROM exit_classifications")[0]["n"])
 
-    def _slices(self, sql: str, span: Mapping[str, Any], events: int) -> Rows:
+    def _slices(self, sql: str, span: Mapping[str, Any], events: int) -> Iterator[dict[str, Any]]:
         """What a statement over runs gives, slice by slice of their hashes, so that memory is bounded by the slice."""
         slices = max(1, -(-events // SLICE_EVENTS))
-        return [
-            row
-            for number in range(slices)
-            for row in self.store.select(
-                sql,
-                {**span, "low": _HASHES * number // slices, "high": _HASHES * (number + 1) // slices - 1},
-            )
-        ]
+        for number in range(slices):
+            low, high = _HASHES * number // slices, _HASHES * (number + 1) // slices - 1
+            yield from self.store.select(sql, {**span, "low": low, "high": high})
 
-    def _others(self, span: Mapping[str, Any]) -> Rows:
-        statements = (
-            _ARRIVALS,
-            _noted("queue_decisions", "is_queued", "in_queue"),
-            _noted("reversal", "kind = 'partial'", "''"),
-            _READ,
-        )
-        return [row for sql in statements for row in self.store.select(sql, span)]
+    def _others(self, span: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        for sql in _OTHERS:
+            yield from self.store.select(sql, span)
 
 
 def _span(begin: int, end: int, step: int) -> dict[str, Any]:
