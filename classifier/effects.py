@@ -145,7 +145,7 @@ class Operation:
         return any(_is_stale(write, newest) and write not in effective for write in self.writes)
 
     def _effective(self) -> list[Event]:
-        never = not self.ok and any(e["status"] == "not_started" and is_verified(e) for e in self.entries)
+        never = not self.took_effect and any(e["status"] == "not_started" and is_verified(e) for e in self.entries)
         return [] if never else self.ok + self.unproven
 
 

@@ -228,6 +228,7 @@ FENCES = [
     _row("an older token on a write not executed", False, True, **_fenced(17, "not_executed")),
     _row("an older token that the ledger says never started", False, True, **_fenced(17, "timeout", side_effects=[_entry("not_started")])),
     _row("an older token that nobody's word says never started", True, False, **_fenced(17, "timeout", side_effects=[_entry("not_started", "none")])),
+    _row("an older token that one entry says never started, another that it was confirmed", True, False, **_fenced(17, "timeout", side_effects=[_entry("not_started"), _entry("confirmed")])),
     _row("an older token on a read", False, False, fencing_token=18, tool_calls=[_write("ok", access="read", fencing_token=17)]),
     _row("an older token, taken back", True, False, **_fenced(17, side_effects=[_entry("compensated")])),
 ]  # fmt: skip

@@ -469,7 +469,7 @@ def may_have_happened(event: Event, call: Record) -> bool:
         return False
     entries = entries_of(event, call["operation_id"])
     never_started = any(status(entry) == "not_started" and is_verified(entry) for entry in entries)
-    contradicted = any(outcome(other) == "ok" for other in writes_of(event, call["operation_id"]))
+    contradicted = took_effect(event, call["operation_id"])
     return contradicted or not never_started
 
 
