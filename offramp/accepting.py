@@ -15,15 +15,13 @@ from offramp.page import Page
 from shadow.accepted import (
     Accepted,
     AcceptedError,
-    Count,
     State,
     Verdict,
     as_toml,
-    counts_sql,
     entry,
+    judged,
     parse,
     place,
-    verdicts,
 )
 from shadow.scope import Scope
 from shadow.shares import Share
@@ -46,13 +44,9 @@ def _listed(what: str, error: AcceptedError) -> str:
     return "".join([f"{what}:", *(f"\n  {problem}" for problem in error.problems)])
 
 
-def judged(store: Store, entries: Sequence[Accepted], scope: Scope, now: int) -> tuple[Verdict, ...]:
+def judged_in(store: Store, entries: Sequence[Accepted], scope: Scope, now: int) -> tuple[Verdict, ...]:
     """What each entry covers of the settled runs in scope, and whether it stands ``now``, in microseconds."""
-    if not entries:
-        return ()
-    sql = f"SELECT {counts_sql(entries)} FROM v_comparison WHERE {scope.condition}"  # noqa: S608 -- quoted literals
-    [row] = store.select(sql, scope.parameters)
-    return verdicts(entries, [*map(Count, row["pairs"], row["paired"])], now)
+    return judged(store.select, f"v_comparison WHERE {scope.condition}", scope.parameters, entries, now)
 
 
 # --- adding

@@ -8,7 +8,7 @@ from classifier.change import path_text
 from classifier.decide import Classifier
 from classifier.explain import Explanation
 from classifier.fact import Event
-from offramp.accepting import judged
+from offramp.accepting import judged_in
 from offramp.console import counted
 from offramp.page import Page
 from schemas.types import to_iso
@@ -53,7 +53,7 @@ def beside(
         return Beside(pair, verdict, None, later=row["event_id"])
     if verdict.verdict != "disagree":
         return Beside(pair, verdict, None)
-    covering = standing(judged(store, accepted, Scope(), now), _as_compared(pair, verdict))
+    covering = standing(judged_in(store, accepted, Scope(), now), _as_compared(pair, verdict))
     return Beside(pair, verdict, diagnose(Pair(event, explanation, row, kinds, covering), classifier))
 
 

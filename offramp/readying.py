@@ -130,7 +130,7 @@ def found(
     question: Question, now: int,
 ) -> Readiness:  # fmt: skip
     """Judge what is settled in the store, ``now`` in microseconds. ``entries`` are the accepted differences."""
-    accepted = accepting.judged(store, entries, question.scope, now)
+    accepted = accepting.judged_in(store, entries, question.scope, now)
     rows = _rows(store, question.scope, accepted, now - round(settings.patience_s * 1_000_000))
     seen = _seen(rows, _noise(store, question.scope))
     counts = [Counts(**{name: row[name] for name in Counts._fields}) for row in rows]

@@ -21,6 +21,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from schemas.types import to_micros
 from shadow.disagreement import NAMES
 from shadow.literal import literal
+from shadow.scope import Select
 
 DIFFERENCE = ("disagreement", "legacy_label", "kind", "reason_code")
 """Columns of ``v_comparison`` that say which difference an entry accepts; it names at least one of them."""
@@ -265,6 +266,16 @@ def counts_sql(entries: Sequence[Accepted]) -> str:
 def verdicts(entries: Sequence[Accepted], counts: Sequence[Count], now: int) -> tuple[Verdict, ...]:
     """What each entry is worth, ``now`` in microseconds. ``counts`` are in the order of the entries."""
     return tuple(Verdict(entry, count, _state(entry, count, now)) for entry, count in zip(entries, counts, strict=True))
+
+
+def judged(
+    select: Select, rows: str, parameters: Mapping[str, Any], entries: Sequence[Accepted], now: int
+) -> tuple[Verdict, ...]:
+    """The same of ``rows``, SQL of runs with the columns of ``v_comparison`` and with ``parameters``."""
+    if not entries:
+        return ()
+    [row] = select(f"SELECT {counts_sql(entries)} FROM {rows}", parameters)  # noqa: S608 -- quoted literals
+    return verdicts(entries, [*map(Count, row["pairs"], row["paired"])], now)
 
 
 def _state(entry: Accepted, count: Count, now: int) -> State:

@@ -10,12 +10,13 @@ the reliability diagram; M. P. Naeini, G. F. Cooper, M. Hauskrecht, "Obtaining w
 Bayesian binning", AAAI (2015), for the expected calibration error.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from math import fsum, pi, sqrt
 from typing import Any, NamedTuple
 
+from shadow.scope import Select
 from shadow.statistics import Interval, wilson
 
 FINE = 20
@@ -56,8 +57,6 @@ _READING = """
     ORDER BY part, outcome, escalated
 """
 _HASHES = 2**64
-Select = Callable[[str, Mapping[str, Any]], list[dict[str, Any]]]
-"""Asks the store: SQL and its parameters to rows."""
 
 
 class Row(NamedTuple):

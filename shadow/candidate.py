@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 from classifier.sql import exit_sql
 from classifier.table import Table
-from shadow.coverage import Select
 from shadow.disagreement import flags_sql, judge_sql
 from shadow.recovery import recovery_sql
-from shadow.scope import Scope
+from shadow.scope import Scope, Select
 
 # What comes from the evidence is not among the facts; where the same row decides, the reason is the one that is stored.
 _EXITS = """

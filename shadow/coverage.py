@@ -1,13 +1,10 @@
 """What a comparison did not see. A report shows this first, since agreement says nothing of what is not in it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from shadow.scope import MOMENT, Scope
-
-Select = Callable[[str, Mapping[str, Any]], list[dict[str, Any]]]
-"""Asks the store: SQL and its parameters to rows, instants as microseconds."""
+from shadow.scope import MOMENT, Scope, Select
 
 MOST_NAMED = 20
 """Labels, and fields of evidence, that are named; the rest is counted."""

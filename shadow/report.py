@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from schemas.exits import KINDS
-from shadow.accepted import Accepted, Count, Verdict, accepted_sql, counts_sql, verdicts
+from shadow.accepted import Accepted, Verdict, accepted_sql, judged
 from shadow.behaviours import BEHAVIOURS, Behaviour
 from shadow.calibration import Calibration, Escalation, calibration, read
 from shadow.candidate import Candidate
 from shadow.costs import Bill, Costs, bill
-from shadow.coverage import Coverage, Select, coverage
-from shadow.scope import MOMENT, Scope
+from shadow.coverage import Coverage, coverage
+from shadow.scope import MOMENT, Scope, Select
 from shadow.shares import Change, Kappa, Share, change, kappa
 
 LEGACY_KINDS = (*KINDS, "error", "unmapped")
@@ -266,8 +266,8 @@ def report(select: Select, question: Question) -> Report:
     """Ask everything. ``select`` runs SQL against an open store; nothing is written."""
     rows, scope = question.rows, question.scope
     seen = coverage(select, rows, scope, question.now - question.patience_us)
-    judged = _judge_accepted(select, question)
-    accepted = accepted_sql(judged)
+    differences = judged(select, rows, scope.parameters, question.accepted, question.now)
+    accepted = accepted_sql(differences)
     cube = _cube(select, rows, scope, accepted)
     cells, agreeing = _cells(cube), _cells(row for row in cube if row["verdict"] == "agree")
     disagreeing = _cells(row for row in cube if row["verdict"] == "disagree")
@@ -282,7 +282,7 @@ def report(select: Select, question: Question) -> Report:
         agreeing=agreeing,
         disagreements=_disagreements(cube, trends, examples),
         harms=_harms(cube),
-        accepted=judged,
+        accepted=differences,
         bill=None if question.costs is None else bill(question.costs, cells, disagreeing),
         recovery=_recovery(cube),
         reversals=reversals,
@@ -320,16 +320,6 @@ def _verdict(row: Mapping[str, Any]) -> str:
     if row["legacy_kind"] == "unmapped":
         return "unmapped"
     return "disagree" if row["disagreement"] else "agree"
-
-
-def _judge_accepted(select: Select, question: Question) -> tuple[Verdict, ...]:
-    """What each accepted difference covers in this scope, and whether it stands."""
-    if not question.accepted:
-        return ()
-    sql = f"SELECT {counts_sql(question.accepted)} FROM {question.rows}"  # noqa: S608 -- quoted literals
-    (row,) = select(sql, question.scope.parameters)
-    counts = [Count(pairs, paired) for pairs, paired in zip(row["pairs"], row["paired"], strict=True)]
-    return verdicts(question.accepted, counts, question.now)
 
 
 def _total(rows: Iterable[Mapping[str, Any]]) -> int:

@@ -1,10 +1,13 @@
 """Which runs a report is about, as SQL over ``v_comparison``."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from schemas.types import EARLIEST, LATEST
 
+Select = Callable[[str, Mapping[str, Any]], list[dict[str, Any]]]
+"""Runs SQL with its parameters against an open store; rows as dicts."""
 MOMENT = "toUnixTimestamp64Micro(moment)"
 """SQL: when a run ended, in microseconds; of a legacy exit without its event, when it was decided."""
 

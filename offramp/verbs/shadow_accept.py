@@ -91,7 +91,7 @@ def accept(
     text = "" if check else accepting.added(path, entries[0])
     scope = Scope(*period(since, until, session.clock.now_micros))
     with settled_store(session, "shadow accept") as settled:
-        judged = accepting.judged(settled.store, entries, scope, session.clock.now_micros())
+        judged = accepting.judged_in(settled.store, entries, scope, session.clock.now_micros())
     if not check:
         accepting.refuse_unless_it_stands(judged[0])
         if not dry_run:
