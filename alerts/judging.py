@@ -119,7 +119,7 @@ def of_pulse(rule: Rule, pulse: Pulse, now: int) -> Verdict | None:
     return None if value is None else Verdict(value > rule.threshold, value, rule.threshold)
 
 
-def _reading(gauge: Gauge | None, pulse: Pulse, now: int) -> float | None:  # noqa: PLR0911 -- a return per gauge
+def _reading(gauge: Gauge | None, pulse: Pulse, now: int) -> float | None:
     if gauge is Gauge.NEWEST_EVENT_AGE:
         return None if pulse.newest_event_at is None else max(0, now - pulse.newest_event_at) / MINUTE
     if gauge is Gauge.LAG:

@@ -44,8 +44,9 @@ def place(kind: str, number: int, name: object) -> str:
 
 def _sentence(problem: Mapping[str, Any], content: Any) -> str:
     words = _WORDS.get(problem["type"])
-    reason = words.format(**problem.get("ctx", {})) if words else problem["msg"]
-    return f"{': '.join([*_where(problem['loc'], content), reason])}"
+    bounds = {name: _plain(value) for name, value in problem.get("ctx", {}).items()}
+    reason = words.format(**bounds) if words else problem["msg"]
+    return ": ".join([*_where(problem["loc"], content), reason])
 
 
 def _where(loc: Sequence[str | int], content: Any) -> Iterator[str]:
@@ -55,10 +56,14 @@ def _where(loc: Sequence[str | int], content: Any) -> Iterator[str]:
         content = _inside(content, step)
         if isinstance(step, int):
             name = content.get("id", content.get("name")) if isinstance(content, dict) else None
-            yield place(before.removesuffix("s"), step + 1, name)
+            yield place(before if before == "series" else before.removesuffix("s"), step + 1, name)
         elif step == loc[-1] or not isinstance(content, list):
             yield step
         before = str(step)
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _inside(content: Any, step: str | int) -> Any:

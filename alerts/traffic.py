@@ -70,8 +70,9 @@ def _observe(evaluator: Evaluator, counts: Sequence[Count]) -> dict[str, _ByScop
     windows.tell(counts, last)
     while windows.clock < last:
         for lane in windows.advance():
-            for ruled in evaluator.ruled[lane.track]:
-                _observe_window(windows, ruled, lane, seen[ruled.rule.id][lane.scope])
+            if lane.sums.get(lane.track.over):
+                for ruled in evaluator.ruled[lane.track]:
+                    _observe_window(windows, ruled, lane, seen[ruled.rule.id][lane.scope])
     for rule, reach in evaluator.silences:
         for scope in windows.pasts[reach]:
             _observe_silence(rule, windows.past(reach, scope), last - first + 1, seen[rule.id][scope])

@@ -132,15 +132,16 @@ class Lane:
 class Past:
     """One scope's own past by the hour: sums, and between which minutes there was something."""
 
-    __slots__ = ("hours", "sums")
+    __slots__ = ("_longest", "hours", "sums")
 
     def __init__(self) -> None:
         self.hours: deque[_Hour] = deque()
         self.sums: Sums = defaultdict(int)
+        self._longest: int | None = None
 
     def add(self, minute: int, change: Mapping[str, int]) -> None:
         """Add counts, or a change of them, to the hour of their minute."""
-        hour = self._hour(minute)
+        hour, self._longest = self._hour(minute), None
         hour.first, hour.last = min(hour.first, minute), max(hour.last, minute)
         for series, n in change.items():
             hour.sums[series] += n
@@ -149,14 +150,17 @@ class Past:
     def prune(self, clock: int, minutes: int) -> None:
         """Let go of hours that began at least so many minutes ago."""
         while self.hours and self.hours[0].number * HOUR <= clock - minutes:
+            self._longest = None
             for series, n in self.hours.popleft().sums.items():
                 self.sums[series] -= n
 
     def longest_silence(self) -> int:
         """Most minutes between what came last in one hour and first in the next that has something; never less than an
         hour, since silences inside an hour are not kept."""
-        hours = list(self.hours)
-        return max([HOUR, *(after.first - before.last for before, after in pairwise(hours))])
+        if self._longest is None:
+            silences = (after.first - before.last for before, after in pairwise(self.hours))
+            self._longest = max([HOUR, *silences])
+        return self._longest
 
     def oldest(self) -> int | None:
         """The first minute with something that is still known."""

@@ -6,16 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from alerts import rehearsal, rules
+from alerts import rehearsal, rules, traffic
 from alerts.model import Rule, Scope
 from alerts.rehearsal import Outcome, Rehearsal
 from alerts.rules import RuleBook
 from alerts.toml_file import FileError
 from alerts.traffic import Doubt
 from offramp.config import read_text
-from offramp.console import counted
+from offramp.console import counted, say
 from offramp.errors import ConfigurationError
 from offramp.page import Page
+from offramp.period import period
+from offramp.session import Session
+from sinks.alerts import MINUTE, AlertsStore
+from streams.alert_inputs import counts_of, items_of
 
 
 def book(file: Path | None) -> RuleBook:
@@ -51,6 +55,24 @@ def rehearse(file: Path, over: Path | None) -> tuple[RuleBook, list[Outcome]]:
         return under_test, list(tests.run(under_test.rules))
     except FileError as error:
         raise ConfigurationError(f"{file}: {error}") from None
+
+
+def doubts(session: Session, checked: RuleBook, since: str) -> list[Doubt] | None:
+    """What the stored traffic from ``since`` on speaks against; None, and a note on stderr, where nothing is stored.
+
+    Raises what the session and the store raise.
+    """
+    now = session.clock.now_micros()
+    begin = period(since, None, lambda: now).since
+    if session.may_have_store:
+        with session.existing_store("alerts check") as opened:
+            store = AlertsStore(opened)
+            first = store.first_event_at()
+            if first is not None:
+                counts = counts_of(store.counts(max(begin, first) // MINUTE, now // MINUTE + 1))
+                return traffic.doubts(checked.rules, counts, items_of(store.open_items(now)))
+    say("nothing is stored yet, so nobody can say whether a rule suits the traffic")
+    return None
 
 
 def words(scope: Scope) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from offramp.console import ConfigOption, LockOption, StoreOption
 from offramp.errors import CheckFailedError
 
 
@@ -31,14 +32,26 @@ def check(
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="A rule file.", show_default="the shipped rules")
     ] = None,
+    since: Annotated[
+        str, typer.Option("--since", metavar="WHEN", help="Traffic from then on: days back, or ISO 8601.")
+    ] = "14",
+    traffic: Annotated[
+        bool, typer.Option("--traffic/--no-traffic", help="Hold the rules against the stored traffic.")
+    ] = True,
     output: FormatOption = Format.TABLE,
+    store: StoreOption = None,
+    lock_timeout: LockOption = None,
+    config: ConfigOption = None,
 ) -> None:
     """Check a rule file: every problem with its place and reason.
 
-    Ends with 1 if the file cannot be used as rules, with 2 if it cannot be read.
+    Warns of rules that at the stored traffic can never fire or, once they do, never clear; where there is no store, it
+    says that nothing is known of the traffic. Ends with 1 if the file cannot be used as rules, with 2 if it cannot be
+    read; warnings do not change that.
     """
     from alerts.toml_file import FileError
     from offramp import alert_rules
+    from offramp.session import start
 
     try:
         checked = alert_rules.read_book(file)
@@ -48,10 +61,12 @@ def check(
         else:
             alert_rules.show_refused(file, error.problems)
         raise typer.Exit(CheckFailedError.status) from None
+    session = start(config, store={"path": store, "lock_timeout_s": lock_timeout})
+    doubts = alert_rules.doubts(session, checked, since) if traffic else None
     if output is Format.JSON:
-        alert_rules.print_json(alert_rules.checked_as_json(checked, None))
+        alert_rules.print_json(alert_rules.checked_as_json(checked, doubts))
     else:
-        alert_rules.show_checked(file, checked, None)
+        alert_rules.show_checked(file, checked, doubts)
 
 
 @group.command("test")
