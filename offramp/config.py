@@ -28,6 +28,9 @@ _SECRETS = {
     ("store", "reader_password"),
     ("kafka", "password"),
     ("registry", "password"),
+    ("alerts", "alertmanager_token"),
+    ("alerts", "webhook"),
+    ("alerts", "webhook_token"),
 }
 
 
@@ -248,6 +251,26 @@ class ShadowSettings(_Section):
     )
 
 
+class AlertsSettings(_Section):
+    """By which rules alerts are judged, and who is told of them."""
+
+    rules: _Path | None = Field(None, description="alert rules; the default rules if absent")
+    alertmanager: list[str] = Field(
+        default_factory=list, description="every Alertmanager of a cluster, each as http://HOST:PORT"
+    )
+    alertmanager_token: SecretStr | None = Field(None, description="bearer token that they ask for")
+    webhook: SecretStr | None = Field(None, description="address that is told of alerts, which may be a secret")
+    webhook_token: SecretStr | None = Field(None, description="bearer token that it asks for")
+    topic: bool = Field(default=True, description="whether alerts go to the topic exit-alerts, where there is a broker")
+    ca: _Path | None = Field(None, description="certificate authorities, as PEM; those of the system if absent")
+    timeout_s: float = Field(10.0, gt=0, description="seconds to wait for a receiver")
+    resend_s: float = Field(
+        60.0, gt=0, description="seconds after which Alertmanager is told again; it believes four times as long"
+    )
+    repeat_s: float = Field(3600.0, gt=0, description="seconds after which webhook and topic are told again")
+    lease_s: float = Field(60.0, gt=0, description="seconds after which another evaluator goes on for a silent one")
+
+
 class Settings(_Section):
     """All settings, by section."""
 
@@ -261,6 +284,7 @@ class Settings(_Section):
     registry: RegistrySettings = RegistrySettings()
     topics: TopicsSettings = TopicsSettings()
     shadow: ShadowSettings = ShadowSettings()
+    alerts: AlertsSettings = AlertsSettings()
 
 
 def resolve(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Mapping[str, Any]]) -> Settings:

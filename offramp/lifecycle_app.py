@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from threading import Event
 from typing import TYPE_CHECKING
 
+from offramp.alerting import chosen_rules, evaluating
 from offramp.errors import ConfigurationError, CouldNotCheckError
 from offramp.session import Session
 from offramp.shadowing import chosen_mapping, reach
@@ -17,6 +18,7 @@ from shadow.settle import settle
 from sinks.errors import StoreUnavailable
 from sinks.open_items import OpenItemsReader
 from sinks.store import Store
+from streams.lifecycle.alerting import AlertTurns
 from streams.lifecycle.decoding import RestingSchemas, decoder
 from streams.lifecycle.knowledge import Bounds
 from streams.lifecycle.lifecycle import Lifecycle, Pace, Read
@@ -29,12 +31,12 @@ if TYPE_CHECKING:
     from streams.lifecycle.app import Evaluate, Process, Reads
 
 
-def run_lifecycle(session: Session, evaluate: "Evaluate | None" = None) -> int:
+def run_lifecycle(session: Session) -> int:
     """Run the lifecycle app until it is told to end; the exit status.
 
-    ``evaluate`` is asked on the leader, which also settles runs for the comparison. Raises ConfigurationError without a
-    broker or a server for the store, or for a label mapping that cannot be used, and CouldNotCheckError where broker or
-    store cannot be reached, or a topic is not there.
+    On the leader, alerts are evaluated and runs settled for the comparison. Raises ConfigurationError without a broker
+    or a server for the store, or for alert rules, receivers of alerts or a label mapping that cannot be used, and
+    CouldNotCheckError where broker or store cannot be reached, or a topic is not there.
     """
     settings = session.settings
     if settings.store.url is None:
@@ -48,7 +50,7 @@ def run_lifecycle(session: Session, evaluate: "Evaluate | None" = None) -> int:
     log_to(sys.stderr)
     with session.existing_store("run lifecycle") as store:
         lifecycle = _lifecycle(session, store)
-        with settling(session, store, evaluate) as asked:
+        with alert_turns(session, store) as evaluate, settling(session, store, evaluate) as asked:
             app = make_app(lifecycle, where, _reads(planned), _process(session), asked)
             return run(app)
 
@@ -121,6 +123,25 @@ def settling(session: Session, store: Store, evaluate: "Evaluate | None") -> Ite
     finally:
         ended.set()
         executor.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def alert_turns(session: Session, store: Store) -> Iterator[AlertTurns]:
+    """What evaluates alerts on the leader, in a thread of its own. Raises ConfigurationError for rules or
+    receivers that cannot be used.
+
+    A turn that is under way at the end is ended first, and then the evaluation is left to another process.
+    """
+    executor = ThreadPoolExecutor(1, thread_name_prefix="alerts")
+    with evaluating(session, store, chosen_rules(session)) as alerting:
+        try:
+            yield AlertTurns(
+                turn=alerting.turn,
+                run=lambda ask: asyncio.get_running_loop().run_in_executor(executor, ask),
+            )
+        finally:
+            executor.shutdown(cancel_futures=True)
+            alerting.end(session.clock.now_micros())
 
 
 def _process(session: Session) -> "Process":

@@ -42,9 +42,25 @@ def classify(
 
 
 @verb.command(name="lifecycle")
-def lifecycle(config: ConfigOption = None) -> None:
-    """Follow open partials and open reviews: ages, deadlines, pages and metrics. Stores no evidence."""
-    from offramp.lifecycle_app import run_lifecycle
+def lifecycle(
+    alerts_only: Annotated[
+        bool, typer.Option("--alerts-only", help="Evaluate alerts from the store alone, without a broker and pages.")
+    ] = False,
+    store: StoreOption = None,
+    lock_timeout: LockOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Follow open partials and open reviews: ages, deadlines, pages, metrics and alerts. Stores no evidence.
+
+    Any number may run; one of them evaluates alerts, and tells whoever the section alerts names.
+    """
     from offramp.session import start
 
-    raise typer.Exit(run_lifecycle(start(config)))
+    session = start(config, store={"path": store, "lock_timeout_s": lock_timeout})
+    if alerts_only:
+        from offramp.alerting import run_alerts
+
+        raise typer.Exit(run_alerts(session))
+    from offramp.lifecycle_app import run_lifecycle
+
+    raise typer.Exit(run_lifecycle(session))
