@@ -30,7 +30,8 @@ def add_to(app: typer.Typer) -> None:
 @group.command()
 def check(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="A rule file.", show_default="the shipped rules")
+        Path | None,
+        typer.Argument(metavar="FILE", help="A rule file.", show_default="alerts.rules, else the shipped rules"),
     ] = None,
     since: Annotated[
         str, typer.Option("--since", metavar="WHEN", help="Traffic from then on: days back, or ISO 8601.")
@@ -53,6 +54,8 @@ def check(
     from offramp import alert_rules
     from offramp.session import start
 
+    session = start(config, store={"path": store, "lock_timeout_s": lock_timeout})
+    file = file or session.settings.alerts.rules
     try:
         checked = alert_rules.read_book(file)
     except FileError as error:
@@ -61,7 +64,6 @@ def check(
         else:
             alert_rules.show_refused(file, error.problems)
         raise typer.Exit(CheckFailedError.status) from None
-    session = start(config, store={"path": store, "lock_timeout_s": lock_timeout})
     doubts = alert_rules.doubts(session, checked, since) if traffic else None
     if output is Format.JSON:
         alert_rules.print_json(alert_rules.checked_as_json(checked, doubts))
