@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(VENV)/installed  ## set up, classify real agent runs, say what was found
 	@examples/demo.sh $(BIN)/offramp
 
-test: $(VENV)/dev broker-if-possible  ## set up and run the tests; what runs against Apache Kafka, but for the contract of its clients, apart
+test: $(VENV)/dev broker-if-possible monitors-if-possible  ## set up and run the tests; what runs against Apache Kafka, but for the contract of its clients, apart
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(TESTS)
 
 .PHONY: test-broker faults
@@ -81,6 +81,19 @@ $(VENV)/kafka/complete: tests/broker/pom.xml | $(BIN)/python
 	@command -v mvn >/dev/null && command -v java >/dev/null && command -v openssl >/dev/null || $(MAKE) --no-print-directory apt PACKAGES="maven default-jre-headless openssl"
 	rm -rf $(@D)
 	mvn -q -B -f tests/broker/pom.xml dependency:copy-dependencies -DoutputDirectory=$(abspath $(@D))
+	@touch $@
+
+.PHONY: monitors monitors-if-possible
+monitors: $(VENV)/monitors/complete  ## fetch Prometheus and Alertmanager, which tests run against
+
+# Without them the tests that need one say so and are skipped, or fail where CI is set.
+monitors-if-possible: $(BIN)/python
+	@$(MAKE) --no-print-directory monitors || echo "Prometheus and Alertmanager could not be fetched: tests that need one are skipped"
+
+# Unpacked and not installed, so that no service is started.
+$(VENV)/monitors/complete: | $(BIN)/python
+	rm -rf $(@D) && mkdir -p $(@D)
+	apt-get update -qq && cd $(@D) && apt-get download -qq prometheus prometheus-alertmanager && for package in *.deb; do dpkg -x $$package . || exit 1; done
 	@touch $@
 
 .PHONY: apt

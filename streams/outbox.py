@@ -45,7 +45,8 @@ class Outbox:
         told = {occurrence(alert): alert for alert in standing if alert.fired_at is not None}
         for key, alert in self.alerts.items():
             if key not in told and alert.state == "firing":
-                told[key] = alert._replace(state="resolved", resolved_at=now, summary=f"{alert.summary} {_GONE}")
+                ended = max(now, key.fired_at)
+                told[key] = alert._replace(state="resolved", resolved_at=ended, summary=f"{alert.summary} {_GONE}")
         for key, alert in told.items():
             known = self.alerts.get(key)
             if known is not None and not alert.cause:
