@@ -132,6 +132,21 @@ def test_fifty_refusals_that_come_27_hours_late_page_all_the_same():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("for_minutes", "states"), [(4, ["firing"]), (5, [])])
+def test_late_runs_page_only_if_their_windows_held_for_long_enough(for_minutes, states):
+    live, late = Watch(rule(for_minutes=for_minutes)), Watch(rule(for_minutes=for_minutes))
+    healthy = [minute(n, 1000) for n in range(1, 12)]
+    seen = [live.states(n, told) for n, told in enumerate([minute(0, 50_000, 25_000), *healthy])]
+    assert (["firing"] in seen) == bool(states)
+    late.at(11, [*chain(*healthy)])
+    assert late.states(12, minute(0, 50_000, 25_000)) == states
+
+
+def test_what_is_pending_does_not_fire_when_nothing_more_is_known():
+    watch = Watch(rule(window_minutes=2, for_minutes=4))
+    assert [watch.states(n, minute(n, 100, 50) if not n else ()) for n in range(60)] == [["pending"]] * 60
+
+
 def test_late_runs_that_make_no_difference_page_nobody():
     watch = Watch(rule(window_minutes=5))
     assert watch.states(0, minute(0, 100, 50)) == ["firing"]
@@ -257,6 +272,16 @@ def test_a_share_past_its_deadline_is_no_chance(late, of, states):
     assert Watch(DUE).states(5, items=[*items, *[review(0)] * 50]) == states
 
 
+def test_reviews_past_their_deadline_clear_by_the_share_itself():
+    def items(late):
+        return [review(0, deadline=end(0), overdue=number < late) for number in range(40)]
+
+    watch = Watch(DUE)
+    assert [watch.states(n, items=items(late)) for n, late in enumerate([5, 12, 5, 4])] == [
+        [], ["firing"], ["firing"], ["resolved"]
+    ]  # fmt: skip
+
+
 # --- the pipeline itself
 
 
@@ -338,6 +363,22 @@ def test_alerts_of_rules_that_are_gone_are_resolved_as_they_were_announced():
     assert other.at(2) == ()
 
 
+def test_what_was_pending_under_a_rule_that_is_gone_is_nobodys():
+    watch, other = Watch(rule(for_minutes=5)), Watch(FENCES)
+    assert watch.states(0, minute(0, 100, 50)) == ["pending"]
+    other.state = other.evaluator.from_json(watch.state.to_json())
+    assert other.at(1) == ()
+
+
+@pytest.mark.parametrize(("rules", "minutes"), [
+    ([REFUSALS], 2 * 1440 + 60),
+    ([rule(window_runs=9, window_limit_minutes=3000)], 3060),
+    ([rule(id="based", baseline=Baseline(10080, 2.0, 9)), REFUSALS], 10140),
+])  # fmt: skip
+def test_counts_are_wanted_as_far_back_as_anything_looks(rules, minutes):
+    assert Evaluator(rules).lookback_minutes == minutes
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "now": 1, "minute": 1}', "nul"])
 def test_what_is_no_state_is_refused(text):
     with pytest.raises(ValueError, match="not the state of an evaluator"):
@@ -355,7 +396,9 @@ def test_a_state_is_plain_json():
 def test_a_clock_that_goes_back_stands_still():
     watch = Watch(REFUSALS)
     watch.at(10, minute(10, 100, 50))
-    assert watch.at(5, minute(5, 1, 0))[0].since == end(10)
+    other = minute(10, 100, 50, Scope("acme", "other"))
+    assert [alert.since for alert in watch.at(5, [*minute(10, 100, 50), *other])] == [end(10), end(10)]
+    assert watch.state.now == end(10)
 
 
 TRAFFIC = st.lists(

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alerts.judging import deviation, share_limit, wilson
+from alerts.judging import deviation, past_share, share_limit, wilson
 from alerts.model import Baseline, Condition
+from alerts.windows import Past
 from tests.alerts.rule import REFUSALS, rule
 
 
@@ -38,6 +39,14 @@ def test_of_nothing_every_share_is_possible():
 @pytest.mark.parametrize(("confidence", "deviations"), [(0.975, 1.95996), (0.999, 3.09023), (0.0, 0.0), (0.5, 0.0)])
 def test_confidence_is_of_one_side(confidence, deviations):
     assert deviation(confidence) == pytest.approx(deviations, abs=1e-5)
+
+
+def test_what_is_usual_leaves_out_the_window():
+    past, asked = Past(), rule(baseline=Baseline(10080, 2.0, 200))
+    past.add(0, {"exits": 300, "refusal": 50})
+    assert past_share(asked, past, {"exits": 100, "refusal": 30}) == 20 / 200
+    assert past_share(asked, past, {"exits": 101, "refusal": 30}) is None
+    assert past_share(REFUSALS, past, {}) is None
 
 
 @pytest.mark.parametrize(("usual", "limit"), [
