@@ -425,6 +425,29 @@ def test_restarts_change_nothing(traffic):
             restarting.restart([count for counts in told.values() for count in counts])
 
 
+def naively(holds, for_minutes, keep_minutes):
+    """The states at every minute, by looking back over all of them."""
+    fired, states = False, []
+    for n in range(len(holds)):
+        true = next((back for back in range(n + 1) if not holds[n - back]), n + 1)
+        false = next((back for back in range(n + 1) if holds[n - back]), n + 1)
+        if fired and false > keep_minutes:
+            states.append(["resolved"])
+            fired = False
+            continue
+        fired = fired or true > for_minutes
+        states.append(["firing"] if fired else ["pending"] if true else [])
+    return states
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(0, 4), st.integers(0, 4))
+def test_states_are_what_looking_back_over_all_minutes_says(holds, for_minutes, keep_minutes):
+    watch = Watch(rule(window_minutes=1, for_minutes=for_minutes, keep_firing_minutes=keep_minutes))
+    states = [watch.states(n, minute(n, 100, 50 * each)) for n, each in enumerate(holds)]
+    assert states == naively(holds, for_minutes, keep_minutes)
+
+
 def test_hostile_scopes_are_only_scopes():
     odd = Scope("Müller & Söhne'; --", '"\\\n\x00', "", "")
     watch = Watch(REFUSALS)
