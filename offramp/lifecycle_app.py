@@ -51,7 +51,7 @@ def run_lifecycle(session: Session) -> int:
     with session.existing_store("run lifecycle") as store:
         lifecycle = _lifecycle(session, store)
         with alert_turns(session, store) as evaluate, settling(session, store, evaluate) as asked:
-            app = make_app(lifecycle, where, _reads(planned), _process(session), asked)
+            app = make_app(lifecycle, where, _reads(planned), _process(session, evaluate), asked)
             return run(app)
 
 
@@ -136,7 +136,7 @@ def alert_turns(session: Session, store: Store) -> Iterator[AlertTurns]:
     with evaluating(session, store, chosen_rules(session)) as alerting:
         try:
             yield AlertTurns(
-                turn=alerting.turn,
+                alerting=alerting,
                 run=lambda ask: asyncio.get_running_loop().run_in_executor(executor, ask),
             )
         finally:
@@ -144,7 +144,7 @@ def alert_turns(session: Session, store: Store) -> Iterator[AlertTurns]:
             alerting.end(session.clock.now_micros())
 
 
-def _process(session: Session) -> "Process":
+def _process(session: Session, alerts: AlertTurns) -> "Process":
     from streams.lifecycle.app import Process
 
     settings = session.settings.lifecycle
@@ -155,4 +155,5 @@ def _process(session: Session) -> "Process":
         queues=tuple(session.table.file.queues),
         evaluate_s=settings.evaluate_s,
         horizon_us=int(settings.horizon_s * 1_000_000),
+        more_metrics=alerts.metrics,
     )

@@ -19,6 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
+from alerts.rules import default_text as default_rules
+from alerts.rules import load as load_rules
 from classifier.decide import REASON_OF_FAILURE, TABLE_VIOLATES_INVARIANT
 from classifier.table import Row, Table, default_text, load
 from offramp import errors
@@ -29,6 +31,8 @@ from schemas.contract import INCOMING, PUBLISHED
 from schemas.json_schema import json_schema
 from sinks.store import open_store
 from sources.registry import adapters
+from streams.alert_metrics import Judged, alert_metrics_text
+from streams.alerting import Turn
 from streams.clock import FixedClock
 from streams.health import Health
 from streams.kafka.seam import TopicPartition
@@ -431,7 +435,8 @@ def _metrics() -> str:
     health.ends({TopicPartition("", 0): 0})
     worker = Metrics(health, clock, Build("", "", ""), ("",)).registry.collect()
     status = Status(complete=True, leader=True, synced_at=0, counts=Counts(), sizes={"": 0})
-    lifecycle = text_string_to_metric_families(metrics_text(OpenItems((), (), ()), status, (), 0, 0))
+    alerts = alert_metrics_text(load_rules(default_rules()).rules, ("",), Judged(Turn(leads=True), 0))
+    lifecycle = text_string_to_metric_families(metrics_text(OpenItems((), (), ()), status, (), 0, 0) + alerts)
     shown = _table(("page", "the classify worker, port 9117", "the lifecycle app, port 9118"), _SHOWN)
     return _page("Metrics and pages", _METRIC_NOTES, shown, _PROBES, "## The classify worker", _families(worker),
                  "## The lifecycle app", _families(lifecycle), _METRIC_LABELS)  # fmt: skip

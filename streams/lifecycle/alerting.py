@@ -5,11 +5,13 @@ than one. What is open is what the app knows, once it knows all of it; before, t
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from alerts.model import OpenItem, Scope
+from streams.alert_metrics import Judged, alert_metrics_text
+from streams.alerting import Alerting, Turn
 from streams.lifecycle.ageing import deadline_at, is_breached
 from streams.lifecycle.items import Item, OpenPartial, OpenReview
 from streams.lifecycle.knowledge import OpenItems
@@ -17,17 +19,15 @@ from streams.lifecycle.knowledge import OpenItems
 if TYPE_CHECKING:
     from streams.lifecycle.app import Evaluation
 
-Turn = Callable[[int, Sequence[OpenItem] | None], Any]
-"""Evaluates as of a time in microseconds, with what is open, or None if that is not known."""
-
 
 @dataclass
 class AlertTurns:
     """An evaluator of alerts for the app. ``run`` runs a turn elsewhere and awaits it."""
 
-    turn: Turn
-    run: Callable[[Callable[[], Any]], Awaitable[Any]]
-    _under_way: "asyncio.Task[Any] | None" = field(default=None, repr=False)
+    alerting: Alerting
+    run: Callable[[Callable[[], Turn]], Awaitable[Turn]]
+    judged: Judged | None = None
+    _under_way: "asyncio.Task[None] | None" = field(default=None, repr=False)
 
     async def __call__(self, evaluation: "Evaluation") -> None:
         """Begin a turn if none is under way. Raises what the last one raised: it was no outage."""
@@ -39,7 +39,12 @@ class AlertTurns:
 
     async def _turn(self, evaluation: "Evaluation") -> None:
         now, items, complete = evaluation.now, evaluation.items, evaluation.complete
-        await self.run(lambda: self.turn(now, open_items(items, now) if complete else None))
+        turn = await self.run(lambda: self.alerting.turn(now, open_items(items, now) if complete else None))
+        self.judged = Judged(turn, now)
+
+    def metrics(self) -> str:
+        """Of the last turn, as Prometheus text."""
+        return alert_metrics_text(self.alerting.rules, self.alerting.channels, self.judged)
 
 
 def open_items(items: OpenItems, now: int) -> list[OpenItem]:

@@ -39,7 +39,8 @@ class Process:
     """How this process runs. ``queues`` are those of the decision table; the horizon is in microseconds.
 
     ``session_s``: how long the group waits for a process that died before others get its partitions.
-    ``stalled_after_s``: without a turn for so long the process is not live.
+    ``stalled_after_s``: without a turn for so long the process is not live. ``more_metrics`` gives Prometheus text that
+    is shown beside the app's own.
     """
 
     group: str
@@ -52,6 +53,7 @@ class Process:
     page_limit: int = 100
     session_s: float = 10.0
     stalled_after_s: float = 60.0
+    more_metrics: Callable[[], str] = str
 
 
 @dataclass(frozen=True)
@@ -205,6 +207,7 @@ def _add_pages(app: faust.App, lifecycle: Lifecycle, process: Process, progress:
         status = Status(lifecycle.is_complete, app.is_leader(), lifecycle.synced_at, counts, sizes)
         now = clock.now_micros()
         text = metrics_text(lifecycle.open_items(), status, process.queues, now, process.horizon_us)
+        text += process.more_metrics()
         return Response(body=text.encode(), headers={"Content-Type": METRICS_TYPE})
 
     async def live(web: Any, _request: Any) -> Any:

@@ -97,10 +97,10 @@ def metrics_text(items: OpenItems, status: Status, queues: Iterable[str], now: i
     shown = [by_queue.get(name) or _empty(name) for name in sorted(known)]
     partials = partial_ages(items.partials, now)
     lines = [line for metric in _of_queues(shown) for line in metric]
-    lines += _gauge("offramp_open_partials", "Partials that lack a component", [({}, partials.total)])
-    lines += _gauge("offramp_open_partial_age_seconds", "Age of open partials", _quantiles({}, partials))
+    lines += gauge("offramp_open_partials", "Partials that lack a component", [({}, partials.total)])
+    lines += gauge("offramp_open_partial_age_seconds", "Age of open partials", _quantiles({}, partials))
     failed = sum(bool(partial.failed) for partial in items.partials)
-    lines += _gauge("offramp_open_partials_failed", "Open partials with a failed enrichment", [({}, failed)])
+    lines += gauge("offramp_open_partials_failed", "Open partials with a failed enrichment", [({}, failed)])
     lines += [line for metric in _of_process(status, now) for line in metric]
     return "\n".join(lines) + "\n"
 
@@ -115,9 +115,9 @@ _Sample = tuple[Mapping[str, str], float]
 def _of_queues(queues: Sequence[QueueAges]) -> Iterable[list[str]]:
     for name, meaning in _QUEUE_METRICS.items():
         samples = [({"queue": queue.queue}, _value(queue, name)) for queue in queues]
-        yield _gauge(f"offramp_open_reviews{name}", meaning, samples)
+        yield gauge(f"offramp_open_reviews{name}", meaning, samples)
     ages = [sample for queue in queues for sample in _quantiles({"queue": queue.queue}, queue.ages)]
-    yield _gauge("offramp_open_review_age_seconds", "Age of open reviews, without their pauses", ages)
+    yield gauge("offramp_open_review_age_seconds", "Age of open reviews, without their pauses", ages)
 
 
 _QUEUE_METRICS = {
@@ -141,12 +141,12 @@ def _quantiles(labels: Mapping[str, str], ages: Ages) -> list[_Sample]:
 
 def _of_process(status: Status, now: int) -> Iterable[list[str]]:
     behind = 0.0 if status.synced_at is None else max(0, now - status.synced_at) / MICROS
-    yield _gauge("offramp_lifecycle_complete", "Whether the whole store was read", [({}, status.complete)])
-    yield _gauge("offramp_lifecycle_leader", "Whether this process evaluates alerts", [({}, status.leader)])
-    yield _gauge("offramp_lifecycle_store_age_seconds", "Time since the store was read", [({}, behind)])
-    yield _gauge("offramp_lifecycle_drift", "Items that the last rebuild changed", [({}, status.counts.drift)])
+    yield gauge("offramp_lifecycle_complete", "Whether the whole store was read", [({}, status.complete)])
+    yield gauge("offramp_lifecycle_leader", "Whether this process evaluates alerts", [({}, status.leader)])
+    yield gauge("offramp_lifecycle_store_age_seconds", "Time since the store was read", [({}, behind)])
+    yield gauge("offramp_lifecycle_drift", "Items that the last rebuild changed", [({}, status.counts.drift)])
     sizes = [({"state": state}, size) for state, size in sorted(status.sizes.items())]
-    yield _gauge("offramp_lifecycle_held", "Runs, and notes without a run, in memory", sizes)
+    yield gauge("offramp_lifecycle_held", "Runs, and notes without a run, in memory", sizes)
     for name, meaning in _TOTALS.items():
         yield _metric("counter", f"offramp_lifecycle_{name}_total", meaning, [({}, getattr(status.counts, name))])
 
@@ -162,7 +162,8 @@ _TOTALS = {
 }
 
 
-def _gauge(name: str, meaning: str, samples: Sequence[_Sample]) -> list[str]:
+def gauge(name: str, meaning: str, samples: Sequence[_Sample]) -> list[str]:
+    """A gauge as lines of Prometheus text, a sample for each set of labels."""
     return _metric("gauge", name, meaning, samples)
 
 
