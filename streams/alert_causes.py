@@ -5,8 +5,9 @@ from typing import Protocol
 
 from alerts.causes import exits_of, rise
 from alerts.flow import Arrivals, Flow, Windows, queue
-from alerts.model import Alert, Condition, OpenItem, Rule, Scope
+from alerts.model import Alert, Condition, OpenItem, Rule
 from alerts.survival import ageing, waits_of
+from alerts.windows import covers
 from sinks.alert_causes import DAY, EXPLAINED, AlertCausesReader, Asked
 
 HORIZON_US = 4 * 3_600_000_000
@@ -42,7 +43,7 @@ def cause(alert: Alert, rule: Rule, reader: AlertCausesReader, items: Sequence[O
     if rule.condition in _OF_SHARES and rule.series is not None and rule.series in EXPLAINED:
         rows = reader.exits(rule.series, _asked(alert, now, alert.since - rule.window_minutes * _MINUTE))
         return rise(exits_of(rows), is_fall=rule.condition is Condition.SHARE_BELOW)
-    concerned = [item for item in items if item.what == rule.what and _is_within(item.scope, alert.scope)]
+    concerned = [item for item in items if item.what == rule.what and covers(alert.scope, item.scope)]
     asked = _asked(alert, now, min((item.opened_at for item in concerned), default=now))
     if rule.what == "partial":
         return ageing(waits_of(reader.waits(asked), now), asked.since, now)
@@ -55,10 +56,6 @@ def _asked(alert: Alert, now: int, since: int) -> Asked:
     """A window that holds the beginning: from an hour to a day long."""
     begin = max(now - DAY, min(since, now - _LEAST_US))
     return Asked(begin, now, *alert.scope)
-
-
-def _is_within(scope: Scope, asked: Scope) -> bool:
-    return all(wanted in ("", value) for value, wanted in zip(scope, asked, strict=True))
 
 
 def _windows(reader: AlertCausesReader, asked: Asked) -> Windows:
