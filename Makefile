@@ -37,10 +37,11 @@ lint: $(VENV)/dev-only  ## style, types, import directions
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/dev-only  ## write again what is generated: schemas and reference pages
+docs: $(VENV)/dev-only  ## write again what is generated: schemas, reference pages, rules for Prometheus
 	$(BIN)/python -m schemas.publish
 	$(BIN)/python -m streams.asyncapi
 	$(BIN)/python -m offramp.reference
+	$(BIN)/python -m offramp.prometheus_rules
 
 bench: $(VENV)/dev  ## the measured claims, as ratios in one run
 	$(BIN)/python -m bench
