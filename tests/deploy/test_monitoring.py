@@ -10,6 +10,9 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from alerts.rules import default_text, load
+from streams.alert_metrics import Judged, alert_metrics_text
+from streams.alerting import Turn
 from streams.clock import FixedClock
 from streams.health import Health
 from streams.kafka.seam import TopicPartition
@@ -36,8 +39,9 @@ def series():
     health.ends({TopicPartition("t", 0): 1})
     worker = Metrics(health, clock, Build("1", "1", "d"), ("t",)).page().body.decode()
     lifecycle = metrics_text(OpenItems((), (), ()), Status(True, True, 1, Counts(), {}), ["q"], 1, 1)  # noqa: FBT003
+    alerts = alert_metrics_text(load(default_text()).rules, ["webhook"], Judged(Turn(leads=True), 1))
     found = {}
-    for text in (worker, lifecycle):
+    for text in (worker, lifecycle, alerts):
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 found.setdefault(sample.name, set()).update(sample.labels)
