@@ -18,7 +18,7 @@ from alerts.model import Alert, Condition, Count, OpenItem, Pulse, Rule, Scope
 FLAP_MINUTES = 60
 """What fires again so soon after it was resolved flaps."""
 _OFTEN_MINUTES = 5
-_MOST_JUDGED = 20_000_000
+_MOST_JUDGED = 5_000_000
 """Open items, times rules, that are judged at most: where there are more, they are judged less often."""
 _WEEK = 7 * 1440
 
@@ -193,14 +193,12 @@ class _Recorder:
             if alert.fired_at is None:
                 continue
             key = alert.rule, alert.scope, alert.since
-            known = self.open.pop(key, None)
-            firing = _further(
-                known, _firing(alert, alert.fired_at), below=rules[alert.rule].condition is Condition.SHARE_BELOW
-            )
-            if alert.state == "resolved":
-                self.done.append(firing)
-            else:
-                self.open[key] = firing
+            known, below = self.open.get(key), rules[alert.rule].condition is Condition.SHARE_BELOW
+            if known is None or (alert.value < known.peak if below else alert.value > known.peak):
+                known = self.open[key] = _firing(alert, alert.fired_at)
+            if alert.resolved_at is not None:
+                self.done.append(known._replace(resolved_at=alert.resolved_at))
+                del self.open[key]
 
     def firings(self) -> list[Firing]:
         return [*self.done, *self.open.values()]
@@ -210,13 +208,6 @@ def _firing(alert: Alert, fired_at: int) -> Firing:
     return Firing(
         alert.rule, alert.scope, alert.since, fired_at, alert.resolved_at, peak=alert.value, limit=alert.threshold
     )
-
-
-def _further(known: Firing | None, now: Firing, *, below: bool) -> Firing:
-    """The firing as it stands now, with the value that was furthest beyond."""
-    if known is None or (now.peak < known.peak if below else now.peak > known.peak):
-        return now
-    return now._replace(peak=known.peak, limit=known.limit)
 
 
 def _replay_counts(rules: Sequence[Rule], history: History, recorder: _Recorder) -> None:

@@ -1,8 +1,10 @@
 """What ``alerts backtest`` does and shows: when rules would have fired on stored history, one set or two."""
 
+import gc
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -65,9 +67,20 @@ class Backtest:
 def backtest(store: AlertsStore, question: Question) -> Backtest:
     """Answer. Raises CouldNotCheckError where nothing is stored of the period, ConfigurationError if it is too long."""
     begin, end = _span(store, question)
-    sides = tuple(_side(store, book, labels, begin, end) for book, labels in _wanted(question))
+    with _without_collection():
+        sides = tuple(_side(store, book, labels, begin, end) for book, labels in _wanted(question))
     change = difference(*(side.replay.firings for side in sides)) if len(sides) > 1 else None
     return Backtest(begin, end, sides, change)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Millions of tuples, none of which is part of a cycle: looking through them for one costs a fifth of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _wanted(question: Question) -> list[tuple[RuleBook, Labels]]:

@@ -10,7 +10,7 @@ which minutes did is asked for first; each of them is then read whole. What is a
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sinks.rows import AlertRow, EvaluationRow, encode_alerts, encode_evaluations
 from sinks.store import Key, Store
@@ -24,7 +24,7 @@ _HASHES = 2**64
 Rows = list[dict[str, Any]]
 
 KINDS = ("completed", "refusal", "fallback", "partial", "human_queue")
-_SERIES: Mapping[str, str] = {
+SERIES: Mapping[str, str] = {
     "exits": "true",
     **{kind: f"kind = '{kind}'" for kind in KINDS},
     "unverified": "kind = 'completed' AND NOT verified",
@@ -34,7 +34,7 @@ _SERIES: Mapping[str, str] = {
     "unapproved_effect": "has(facts, 'unapproved_effect')",
     "gaps": "notEmpty(evidence_gaps)",
 }
-"""What is counted of exits, by series: the same conditions as in ``sinks/alert_causes.py``."""
+"""What is counted of exits, by series, as a condition on ``v_classifications``: those of ``sinks/alert_causes.py``."""
 LEGACY_SERIES = ("exits", *KINDS)
 """Series that legacy exits have as well."""
 
@@ -72,13 +72,13 @@ _CURRENT_FIRST = f"""
 
 _OF_SLICE = f"{_RUN} BETWEEN {{low:UInt64}} AND {{high:UInt64}}"
 _RUNS_OF_SPAN = f"{_RUN} IN (SELECT {_RUN} FROM exit_classifications WHERE {_within(_STAMP)} AND {_OF_SLICE})"
-_MARKS = ", ".join(f"{condition} AS of_{series}" for series, condition in _SERIES.items() if series != "exits")
+_MARKS = ", ".join(f"{condition} AS of_{series}" for series, condition in SERIES.items() if series != "exits")
 
 
 def _exits(*, whole: bool) -> str:
     """Counts of exits by minute and scope, a column for each series."""
     sums = ", ".join(
-        "count() AS exits" if series == "exits" else f"countIf(of_{series}) AS {series}" for series in _SERIES
+        "count() AS exits" if series == "exits" else f"countIf(of_{series}) AS {series}" for series in SERIES
     )
     return f"""
         SELECT {_minute("stamp")} AS minute, tenant, agent_id, flow AS workflow, '' AS queue, {sums}
@@ -192,6 +192,38 @@ _LEGACY = f"""
     WHERE pairing = 'paired' AND {_within("moment")}
     GROUP BY minute, tenant, agent_id, flow, queue
 """
+
+# --- examples
+
+
+class About(NamedTuple):
+    """Whose events, and of when: ``[since, until)`` in microseconds. An empty text means all."""
+
+    since: int
+    until: int
+    tenant: str = ""
+    agent_id: str = ""
+    workflow: str = ""
+
+
+def _examined(condition: str) -> str:
+    """Current exits that are counted. Nothing that is filtered by before they are told apart can change."""
+    return f"""
+        SELECT * FROM
+        (
+            SELECT tenant, event_id, occurred_at, kind, verified, findings, facts, evidence_gaps
+            FROM exit_classifications
+            WHERE occurred_at >= fromUnixTimestamp64Micro({{since:Int64}})
+                AND occurred_at < fromUnixTimestamp64Micro({{until:Int64}})
+                AND ({{tenant:String}} = '' OR tenant = {{tenant:String}})
+                AND ({{agent_id:String}} = '' OR agent_id = {{agent_id:String}})
+                AND ({{workflow:String}} = '' OR ifNull(workflow, '') = {{workflow:String}})
+            ORDER BY identity ASC, tenant ASC, event_id ASC, {_CURRENT_FIRST}
+            LIMIT 1 BY identity, tenant, event_id
+        )
+        WHERE {condition}
+    """
+
 
 # --- which minutes changed
 
@@ -315,6 +347,14 @@ class AlertsStore:
     def opened_runs(self, until: int) -> list[Key]:
         """Tenant and run id of every run that ever had something open, and ended before ``until`` (microseconds)."""
         return [(row["tenant"], row["run_id"]) for row in self.store.select(_OPENED, {"until": until})]
+
+    def examples(self, series: str, about: About, most: int) -> list[Key]:
+        """Tenant and event id of the last events that a series counts, the newest first. Raises KeyError for a series
+        that is not of exits."""
+        sql = (
+            f"SELECT tenant, event_id FROM ({_examined(SERIES[series])}) ORDER BY occurred_at DESC LIMIT {{most:Int64}}"
+        )
+        return [(row["tenant"], row["event_id"]) for row in self.store.select(sql, about._asdict() | {"most": most})]
 
     def first_event_at(self) -> int | None:
         """When the first stored event occurred, None if there is none."""

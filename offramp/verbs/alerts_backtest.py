@@ -24,7 +24,7 @@ def add_to(_app: typer.Typer) -> None:
 
 def backtest(
     rules: Annotated[
-        Path | None, typer.Option("--rules", metavar="FILE", help="The rules.", show_default="those that are shipped")
+        Path | None, typer.Option("--rules", metavar="FILE", help="The rules.", show_default="alerts.rules")
     ] = None,
     against: Annotated[
         Path | None,
@@ -68,7 +68,11 @@ def backtest(
     session = start(config, store={"path": store, "lock_timeout_s": lock_timeout})
     now = session.clock.now_micros()
     question = backtesting.Question(
-        book(rules), None if against is None else book(against), labels, period(since, until, lambda: now), now
+        book(rules or session.settings.alerts.rules),
+        None if against is None else book(against),
+        labels,
+        period(since, until, lambda: now),
+        now,
     )
     with _opened(session, labels) as opened:
         found = backtesting.backtest(AlertsStore(opened), question)
