@@ -33,14 +33,14 @@ WRITTEN = (
 
 
 @pytest.fixture
-def causes(embedded_store):
+def causes(store):
     for table in WRITTEN:
-        embedded_store.execute(f"TRUNCATE TABLE {table}")
+        store.execute(store._layout.altered(table).replace("ALTER", "TRUNCATE", 1))
     tables = [TableRow(digest, "0.1.0", "default", str(at), "", at) for at, digest in enumerate(DIGESTS, start=1)]
-    embedded_store.insert("active_tables", encode_tables(tables))
-    yield AlertCausesReader(embedded_store)
+    store.insert("active_tables", encode_tables(tables))
+    yield AlertCausesReader(store)
     for table in WRITTEN:
-        embedded_store.execute(f"TRUNCATE TABLE {table}")
+        store.execute(store._layout.altered(table).replace("ALTER", "TRUNCATE", 1))
 
 
 def asked(**fields):
