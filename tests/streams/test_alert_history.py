@@ -1,0 +1,82 @@
+"""What was open when, against the store's recount of what is open, and against the past as it was known then."""
+
+import tempfile
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sinks.alerts import AlertsStore
+from sinks.open_items import OpenItemsReader
+from sinks.rows import ObligationQueueRow
+from sinks.store import open_store
+from streams.alert_history import stays, stays_of_run
+from streams.alert_inputs import items_of
+from streams.lifecycle.exits import exit_of
+from streams.lifecycle.items import current
+from streams.lifecycle.records import QueueTerms, note_of
+from tests.streams.lifecycle.samples import DIGESTS, MINUTE, NOW, courses, histories
+from tests.streams.lifecycle.test_recount import activations, empty, no_wait, write
+
+TERMS = QueueTerms("effects", "on call", 4_000_000)
+
+
+@pytest.fixture(scope="module")
+def store():
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_store(Path(folder) / "new", holder="test", lock_timeout_s=0, now=lambda: NOW, wait=no_wait) as opened,
+    ):
+        opened.migrate()
+        OpenItemsReader(opened).record_queues([ObligationQueueRow(d, *TERMS, NOW) for d in DIGESTS])
+        yield opened
+
+
+def standing(found, now):
+    return sorted(stay.item for stay in found if stay.since <= now and (stay.until is None or now < stay.until))
+
+
+def of_records(records, activated, until=None):
+    """Stays of every run of a history, as far as it had happened by then."""
+    exits, notes = defaultdict(lambda: defaultdict(list)), defaultdict(list)
+    for record in records:
+        if "envelope" in record:
+            exit_ = exit_of(record, lambda digest: TERMS)
+            if until is None or exit_.occurred_at <= until:
+                exits[exit_.run][exit_.event_id].append(exit_)
+        elif (note := note_of(record, record["type"])) and (until is None or note.at is None or note.at <= until):
+            notes[note.subject].append(note)
+    by_version = {(digest, "0.1.0"): at for digest, at in activated.items()}
+    return [
+        stay
+        for events in exits.values()
+        for stay in stays_of_run([current(each, by_version) for each in events.values()], notes)
+    ]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(history=histories(), activated=activations, after=st.integers(10, 60))
+def test_in_the_end_it_is_what_the_store_counts_as_open(store, history, activated, after):
+    empty(store)
+    write(store, history, activated)
+    alerts, now = AlertsStore(store), NOW + after * MINUTE
+    found = list(stays(OpenItemsReader(store), alerts.opened_runs(now)))
+    assert standing(found, now) == sorted(items_of(alerts.open_items(now)))
+
+
+@settings(deadline=None)
+@given(history=histories(most_runs=2), activated=activations, after=st.integers(-10 * MINUTE, 12 * MINUTE))
+def test_the_past_is_what_was_open_then(history, activated, after):
+    now = NOW + after
+    assert standing(of_records(history, activated), now) == standing(of_records(history, activated, until=now), now)
+
+
+@given(course=courses("acme", "r"))
+def test_stays_of_an_item_follow_one_another(course):
+    for what in ("partial", "review"):
+        found = sorted((s for s in of_records(course, {}) if s.item.what == what), key=lambda stay: stay.since)
+        assert all(stay.until is None or stay.since < stay.until for stay in found)
+        assert all(one.until <= other.since for one, other in pairwise(found))
