@@ -157,7 +157,7 @@ class Policy:
         """The grant that a decision's own approval holds: by somebody who is not the agent, and dated. Where an
         approver allows, the decision is the answer, and its time will do."""
         approval = decision["approval"]
-        if not approval or approval["state"] != "granted" or self._is_own(approval["approver"] or None):
+        if not approval or approval["state"] != "granted" or self._is_own(approval["approver"]):
             return []
         at = approval["resolved_at"]
         if at is None and decision["source"] == "approver" and decision["effect"] == "allow":
