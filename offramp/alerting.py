@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from threading import Event
 from types import FrameType
 from typing import Any
@@ -14,15 +15,17 @@ from pydantic import SecretStr
 
 from alerts.rules import RuleBook
 from offramp.alert_rules import book
+from offramp.books import closed
 from offramp.config import AlertsSettings
 from offramp.errors import ConfigurationError
-from offramp.session import Session
+from offramp.session import Session, server
 from offramp.streaming import client, reachable, topics
 from sinks.alert_causes import AlertCausesReader
 from sinks.alertmanager import Alertmanager
 from sinks.alerts import AlertsStore
 from sinks.errors import StoreBusy
 from sinks.posting import DeliveryRefused, Poster, Receiver
+from sinks.server import open_server
 from sinks.store import Store
 from sinks.webhook import Webhook
 from streams.alert_causes import with_cause
@@ -31,6 +34,7 @@ from streams.alert_store import StoredReadings, StoredShelf
 from streams.alerting import Alerting, Pace
 from streams.lag import Lag
 from streams.logs import log_to
+from streams.watch import Watch
 
 _VERB = "run lifecycle"
 _log = logging.getLogger(__name__)
@@ -118,6 +122,8 @@ def evaluating(session: Session, store: Store, rules: RuleBook) -> Iterator[Aler
             pace=Pace(lease_us=_micros(settings.lease_s), overlap_us=_micros(session.settings.lifecycle.overlap_s)),
         )
         _read_from(alerting, store, rules.digest)
+        if settings.audit_every_s and session.settings.store.url is not None:
+            stack.enter_context(_audited(session, alerting))
         yield alerting
 
 
@@ -126,6 +132,42 @@ def _read_from(alerting: Alerting, store: Store, digest: str) -> None:
     stored, causes = AlertsStore(store), AlertCausesReader(store)
     alerting.readings, alerting.shelf = StoredReadings(stored), StoredShelf(stored, digest)
     alerting.explain = lambda alert, rule, items, now: with_cause(alert, rule, causes, items, now)
+
+
+@contextmanager
+def _audited(session: Session, alerting: Alerting) -> Iterator[None]:
+    """Let the one that evaluates audit the books now and then, by a connection of its own."""
+    audits = _Audits(session, session.settings.alerts.audit_every_s)
+    alerting.unaccounted = audits.unaccounted
+
+    def ask() -> None:
+        if alerting.leads:
+            audits.ask()
+
+    with Watch("the audit", ask, audits.every_s, session.clock).running():
+        yield
+
+
+@dataclass
+class _Audits:
+    """What the last audit could not account for, which is unknown once two have failed since."""
+
+    session: Session
+    every_s: float
+    last: tuple[int, float] | None = None
+
+    def ask(self) -> None:
+        """Audit. Raises what store and broker raise."""
+        settings, clock = self.session.settings, self.session.clock
+        with open_server(server(settings.store), clock.now_micros) as store:
+            found = closed(settings, clock, store, with_broker=True)
+        self.last = found.unaccounted, clock.monotonic()
+
+    def unaccounted(self) -> int | None:
+        """Messages, None if nobody knows."""
+        if self.last is None or self.session.clock.monotonic() - self.last[1] > 3 * self.every_s:
+            return None
+        return self.last[0]
 
 
 def _lag(session: Session, stack: ExitStack) -> Callable[[], int | None]:

@@ -269,6 +269,9 @@ class AlertsSettings(_Section):
     )
     repeat_s: float = Field(3600.0, gt=0, description="seconds after which webhook and topic are told again")
     lease_s: float = Field(60.0, gt=0, description="seconds after which another evaluator goes on for a silent one")
+    audit_every_s: float = Field(
+        3600.0, ge=0, description="seconds between two audits of a server, for what is unaccounted for; 0: none"
+    )
 
 
 class Settings(_Section):

@@ -100,7 +100,8 @@ class _Wait:
 class Alerting:
     """One evaluator. ``holder`` is its name, unlike any other's. Used by one thread at a time.
 
-    ``lag`` tells how many messages are not read yet, None if that is unknown.
+    ``lag`` tells how many messages are not read yet, ``unaccounted`` what the last audit could not account for; None if
+    that is unknown.
     """
 
     rules: Sequence[Rule]
@@ -110,6 +111,7 @@ class Alerting:
     holder: str
     explain: Explain | None = None
     lag: Callable[[], int | None] = lambda: None
+    unaccounted: Callable[[], int | None] = lambda: None
     pace: Pace = Pace()
     _state: State | None = field(default=None, repr=False)
     _outbox: Outbox = field(default_factory=Outbox, repr=False)
@@ -145,6 +147,11 @@ class Alerting:
         if failure:
             _log.warning("alerts judged without the store", extra={"error": failure})
         return Turn(True, alerts, self._tell(now), failure, step.unjudged)  # noqa: FBT003 -- leads
+
+    @property
+    def leads(self) -> bool:
+        """Whether the last turn was not left to another evaluator."""
+        return self._state is not None
 
     def end(self, now: int) -> None:
         """Leave the evaluation to another, who need not wait. An outage is nothing: then the other waits."""
@@ -217,18 +224,23 @@ class Alerting:
 
     def _read(self, now: int, items: Sequence[OpenItem] | None, failure: str) -> tuple[State, str, "_Read"]:
         """What can be read now; the rest is unknown."""
-        state, lag = self._state, self.lag()
+        state, told = self._state, Pulse(lag=self.lag(), unaccounted=self.unaccounted())
         if state is None:
             state, self._blind = self._evaluator.begin(now), True
         if not failure:
             try:
                 counts = list(self.readings.changed(state.now - self.pace.overlap_us, now))
                 known = self.readings.open_items(now) if items is None else items
-                pulse = self.readings.pulse(now)._replace(lag=lag, store_refusing=self._refusing())
+                stored = self.readings.pulse(now)
+                pulse = told._replace(
+                    newest_event_at=stored.newest_event_at,
+                    clock_skew_us=stored.clock_skew_us,
+                    store_refusing=self._refusing(),
+                )
                 return state, "", _Read(counts, known, pulse)
             except StoreError as error:
                 failure = str(error)
-        return state, failure, _Read(None, items, Pulse(lag=lag, store_refusing=True))
+        return state, failure, _Read(None, items, told._replace(store_refusing=True))
 
     def _refusing(self) -> bool | None:
         return None if self._kept is None else not self._kept

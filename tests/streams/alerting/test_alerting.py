@@ -268,6 +268,18 @@ def test_nothing_known_of_lag_is_not_health(world):
     }
 
 
+def test_what_an_audit_found_is_told_and_what_none_found_resolves_nothing(world):
+    unaccounted = rule(LAG, id="unaccounted", gauge=Gauge.UNACCOUNTED, threshold=0)
+    alerting = evaluator(world, rules=[unaccounted])
+    assert alerting.turn(at(0)).alerts == ()
+    alerting.unaccounted = lambda: 3
+    assert [alert.state for alert in alerting.turn(at(1)).alerts] == ["firing"]
+    alerting.unaccounted = lambda: None
+    assert [alert.state for alert in alerting.turn(at(2)).alerts] == ["firing"]
+    alerting.unaccounted = lambda: 0
+    assert [alert.state for alert in alerting.turn(at(3)).alerts] == ["resolved"]
+
+
 def test_open_items_are_those_that_are_handed_in_or_those_of_the_store(world):
     ages = rule(LAG, id="age", condition=Condition.AGE, what="review", gauge=None, threshold=60)
     alerting = evaluator(world, rules=[ages])
