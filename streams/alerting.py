@@ -1,7 +1,7 @@
 """The loop of alerts: read, judge, keep, tell. One turn at a time; what time it is, is handed in.
 
 **What is kept** is the state of the evaluator and the outbox, together, in the store. It is kept before anybody is
-told, so that whoever goes on after a crash knows what may have been told, and tells it again at most.
+told, and again when somebody was: so whoever goes on after a crash tells what may not have been told, and little twice.
 
 **Two evaluators at once.** Whoever evaluates keeps the state under its name at every turn. Another who finds it kept
 lately by somebody else stands by. Two that begin in the same moment see each other after keeping, and the later one
@@ -146,7 +146,8 @@ class Alerting:
             failure = failure or str(error)
         if failure:
             _log.warning("alerts judged without the store", extra={"error": failure})
-        return Turn(True, alerts, self._tell(now), failure, step.unjudged)  # noqa: FBT003 -- leads
+        undelivered = self._tell(now)
+        return Turn(True, alerts, undelivered, failure, step.unjudged)  # noqa: FBT003 -- leads
 
     @property
     def leads(self) -> bool:
@@ -158,7 +159,7 @@ class Alerting:
         if self._state is None or self._blind:
             return
         try:
-            self.shelf.save(Saved("", self._moment(now), self._text()), ())
+            self.shelf.save(Saved("", max(now, self._last_at + 1), self._text()), ())
         except StoreError as error:
             _log.warning("state of alerts not kept", extra={"error": str(error)})
         self._state = None
@@ -205,7 +206,7 @@ class Alerting:
         if self._blind:
             return True
         self._kept = False
-        self.shelf.save(Saved(self.holder, self._moment(now), self._text()), alerts)
+        self._save(now, alerts)
         self._kept = True
         last = self.shelf.saved()
         if last is None or last.holder == self.holder:
@@ -213,9 +214,10 @@ class Alerting:
         self._state, self._outbox = None, Outbox()
         return False
 
-    def _moment(self, now: int) -> int:
-        """When we keep: after whoever kept last, though its clock be ahead."""
-        return max(now, self._last_at + 1)
+    def _save(self, now: int, alerts: Sequence[Alert]) -> None:
+        """Keep the state, after whoever kept last, though its clock be ahead."""
+        self._last_at = max(now, self._last_at + 1)
+        self.shelf.save(Saved(self.holder, self._last_at, self._text()), alerts)
 
     def _text(self) -> str:
         return text_of(self._outbox, None if self._state is None else self._state.to_json())
@@ -269,8 +271,9 @@ class Alerting:
     # Who is told
 
     def _tell(self, now: int) -> dict[str, str]:
-        """Tell everybody what is due; why somebody could not be told. One who cannot be told keeps nobody waiting."""
-        undelivered = {}
+        """Tell everybody what is due, and keep that; why somebody could not be told. One who cannot be told keeps
+        nobody waiting."""
+        undelivered, told = {}, False
         for name, channel in self.channels.items():
             wait = self._waits.setdefault(name, _Wait())
             due = self._outbox.due(name, channel.habit, now)
@@ -286,8 +289,18 @@ class Alerting:
             else:
                 self._waits[name] = _Wait()
                 self._outbox.note(name, due, now)
+                told = True
         self._outbox.forget({name: channel.habit for name, channel in self.channels.items()}, now)
+        if told and self._kept and not self._blind:
+            self._keep_told(now)
         return undelivered
+
+    def _keep_told(self, now: int) -> None:
+        """Keep who was told. If that fails, they are told once more after a crash."""
+        try:
+            self._save(now, ())
+        except StoreError as error:
+            _log.warning("not kept who was told", extra={"error": str(error)})
 
 
 class _Read(NamedTuple):

@@ -127,6 +127,16 @@ def test_a_crash_between_keeping_and_telling_loses_nothing(world):
     assert receiver.states == ["firing"]
 
 
+def test_who_was_told_is_kept_at_once(world):
+    incident(world, 1, 20)
+    before, after = Receiver(Habit()), Receiver(Habit())
+    first = evaluator(world, before)
+    first.turn(at(0))
+    first.turn(at(1, 40))
+    evaluator(world, after, holder="b").turn(at(3))
+    assert (before.states, after.states) == (["firing"], [])
+
+
 def test_a_burst_that_came_late_while_nobody_evaluated_is_told(world):
     incident_minutes = range(-27 * 60, -27 * 60 + 10)
     first = evaluator(world, Receiver())
