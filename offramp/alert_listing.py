@@ -45,8 +45,8 @@ class Commands(NamedTuple):
 
     def explain(self, tenant: str, event_id: str) -> str:
         """The command that explains one event. An id may begin with a dash."""
-        event = shlex.quote(event_id)
-        return f"offramp explain --tenant={shlex.quote(tenant)}{self.options} {'-- ' * event.startswith('-')}{event}"
+        event = f"{'-- ' if event_id.startswith('-') else ''}{shlex.quote(event_id)}"
+        return f"offramp explain --tenant={shlex.quote(tenant)}{self.options} {event}"
 
 
 class Listed(NamedTuple):

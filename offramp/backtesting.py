@@ -265,12 +265,19 @@ def _show_change(page: Page, sides: Sequence[Side], change: Difference, most: in
 
 
 def _change_row(name: str, before: Side, after: Side, change: Difference) -> tuple[str | int, ...]:
-    former, later = before.replay.of(name), after.replay.of(name)
     return (
-        name, former.fired, former.minutes, former.flaps, later.fired, later.minutes, later.flaps,
+        name, *_side_cells(name, before), *_side_cells(name, after),
         sum(each.rule == name for each, _ in change.kept), sum(each.rule == name for each, _ in change.moved),
         sum(each.rule == name for each in change.appear), sum(each.rule == name for each in change.vanish),
     )  # fmt: skip
+
+
+def _side_cells(name: str, side: Side) -> tuple[str | int, ...]:
+    """How often, for how many minutes, and how many flaps; dashes where the side has no such rule, or cannot say."""
+    if name not in {rule.id for rule in side.book.rules if rule not in side.replay.unjudged}:
+        return ("-", "-", "-")
+    tally = side.replay.of(name)
+    return (tally.fired, tally.minutes, tally.flaps)
 
 
 def _show_moved(page: Page, moved: Sequence[tuple[Firing, Firing]], most: int) -> None:
