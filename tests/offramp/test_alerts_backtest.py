@@ -72,7 +72,7 @@ def test_it_says_when_rules_would_have_fired(folder):
     assert (side["runs"], side["agents"], side["labels"], side["unjudged"]) == (240, 1, "new", [])
     (firing,) = side["firings"]
     assert firing["scope"] == {"tenant": "ac'me \\ü", "agent_id": "refunds", "workflow": "", "queue": ""}
-    # Of twenty runs thirteen are more than 0.3 with this confidence, whose lower bound is 0.326; the thirteenth denial is
+    # Of twenty runs thirteen are more than 0.3 with this confidence (lower bound 0.326); the thirteenth denial is
     # of 02:12. Of the twenty runs up to 02:43 six are left, which is not more than 0.3.
     assert firing["fired_at"] == "2026-11-01T02:12:59.999999Z"
     assert firing["resolved_at"] == "2026-11-01T02:43:59.999999Z"
