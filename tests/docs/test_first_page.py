@@ -18,6 +18,8 @@ PAGE = (ROOT / "docs" / "tutorial" / "first-page.md").read_text("utf-8")
 _BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 KINDS, BLOCKS = zip(*_BLOCK.findall(PAGE), strict=True)
 
+_NUMBER = re.compile(r"\d+(?:\\\.\d+)?")
+
 
 class Reader:
     """Somebody who types the commands of a page into one shell, block by block."""
@@ -82,7 +84,8 @@ def test_it_leads_from_nothing_to_a_page_that_is_resolved(reader):
     assert reader.pages() == ""
     reader.type(wrong)
     eventually(lambda: reader.pages().count("\n") == 2, lambda: reader.pages() + log.read_text())
-    assert reader.pages() == fired
+    # Which runs share the rule's last minute is up to the clock, so the figures are any.
+    assert re.fullmatch(_NUMBER.sub(r"[\\d.]+", re.escape(fired)), reader.pages())
     reader.type(look)
     reader.type(resolve)
     eventually(lambda: "resolved" in reader.pages(), lambda: reader.pages() + log.read_text(), 120)
