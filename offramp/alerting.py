@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 from types import FrameType
 from typing import Any
@@ -37,6 +37,8 @@ from streams.logs import log_to
 from streams.watch import Watch
 
 _VERB = "run lifecycle"
+_CAUSE_S = 10
+"""Seconds that one question for a cause may take."""
 _log = logging.getLogger(__name__)
 
 
@@ -54,7 +56,8 @@ def run_alerts(session: Session) -> int:
         """Do something with the store open. While somebody else has it, nothing is done."""
         try:
             with opened() as store:
-                _read_from(alerting, store, rules.digest)
+                if session.settings.store.url is None:
+                    _read_from(alerting, store, store, rules.digest)
                 act()
         except StoreBusy as error:
             _log.warning("alerts not evaluated; tried again", extra={"error": str(error)})
@@ -121,17 +124,29 @@ def evaluating(session: Session, store: Store, rules: RuleBook) -> Iterator[Aler
             lag=_lag(session, stack),
             pace=Pace(lease_us=_micros(settings.lease_s), overlap_us=_micros(session.settings.lifecycle.overlap_s)),
         )
-        _read_from(alerting, store, rules.digest)
+        _read_from(alerting, store, stack.enter_context(_impatient(session, store)), rules.digest)
         if settings.audit_every_s and session.settings.store.url is not None:
             stack.enter_context(_audited(session, alerting))
         yield alerting
 
 
-def _read_from(alerting: Alerting, store: Store, digest: str) -> None:
+def _read_from(alerting: Alerting, store: Store, impatient: Store, digest: str) -> None:
     """Let an evaluator go on with a store that was opened anew; ``digest`` is that of its rules."""
-    stored, causes = AlertsStore(store), AlertCausesReader(store)
+    stored, causes = AlertsStore(store), AlertCausesReader(impatient)
     alerting.readings, alerting.shelf = StoredReadings(stored), StoredShelf(stored, digest)
     alerting.explain = lambda alert, rule, items, now: with_cause(alert, rule, causes, items, now)
+
+
+@contextmanager
+def _impatient(session: Session, store: Store) -> Iterator[Store]:
+    """The store, by a connection that waits for no answer for long: a page must not wait for its cause."""
+    settings = session.settings.store
+    if settings.url is None:
+        yield store
+        return
+    where = replace(server(settings), timeout_s=min(_CAUSE_S, settings.timeout_s))
+    with open_server(where, session.clock.now_micros) as opened:
+        yield opened
 
 
 @contextmanager

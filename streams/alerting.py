@@ -24,7 +24,7 @@ from streams.outbox import Outbox, parts_of, text_of
 
 _log = logging.getLogger(__name__)
 _FIRST_WAIT_US, _LONGEST_WAIT_US = 5_000_000, 60_000_000
-_EXPLAINED_AT_ONCE = 5
+_EXPLAINED_AT_ONCE = 3
 
 
 class Saved(NamedTuple):
@@ -250,7 +250,8 @@ class Alerting:
     # Why
 
     def _explain(self, items: Sequence[OpenItem] | None, now: int) -> None:
-        """Find the causes of what fires, a few at a time: nobody has to wait for them to be told."""
+        """Find the causes of what fires, a few at a time and none after one that was not found, so that whoever is to
+        be told waits a little and not long."""
         if self.explain is None or self._blind:
             return
         firing = {key.id: alert for key, alert in self._outbox.alerts.items() if alert.resolved_at is None}
@@ -263,6 +264,7 @@ class Alerting:
                 self._outbox.explain(self.explain(alert, self._rules[alert.rule], items or (), now))
             except StoreError as error:
                 _log.warning("cause not found; tried later", extra={"rule": alert.rule, "error": str(error)})
+                return
 
     def _with_causes(self, alerts: Sequence[Alert]) -> tuple[Alert, ...]:
         known = {(a.rule, a.scope, a.fired_at): a for a in self._outbox.alerts.values()}
