@@ -1,7 +1,7 @@
 """What ``alerts list`` shows: what fires, since when, why, and the commands to go on with."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,12 +10,15 @@ from alerts.evaluator import Evaluator
 from alerts.judging import MINUTE
 from alerts.model import Alert, Gauge, Rule, Scope
 from alerts.rules import RuleBook
+from alerts.windows import covers
 from offramp.alert_rules import words
 from offramp.console import counted
 from offramp.page import Page
 from schemas.types import to_iso
 from sinks.alerts import SERIES, About, AlertsStore
+from sinks.open_items import OpenItemsReader
 from sinks.rows import EvaluationRow
+from streams.alert_history import open_at
 from streams.alert_inputs import alert_of
 from streams.outbox import parts_of
 
@@ -148,17 +151,13 @@ def _of_items(alert: Alert, rule: Rule, store: AlertsStore, commands: Commands, 
     parts = [*_of_scope(alert.scope)]
     where = f" WHERE {' AND '.join(parts)}" if parts else ""
     sql = f"SELECT * FROM {_VIEWS[str(rule.what)]}{where} ORDER BY opened_at LIMIT 20"  # noqa: S608 -- shown
-    items = [row for row in store.open_items(now) if row["what"] == rule.what and _is_within(row, alert.scope)]
-    oldest = sorted(items, key=lambda row: row["opened_at"])[:1]
-    return (commands.query(sql), *(commands.explain(row["tenant"], row["event_id"]) for row in oldest))
+    items = [item for item in open_at(OpenItemsReader(store.store), now) if item.what == rule.what]
+    oldest = sorted((item for item in items if covers(alert.scope, item.scope)), key=lambda item: item.opened_at)[:1]
+    return (commands.query(sql), *(commands.explain(item.scope.tenant, item.event_id) for item in oldest))
 
 
 def _of_scope(scope: Scope) -> list[str]:
     return [f"{name} = {_literal(value)}" for name, value in scope._asdict().items() if value]
-
-
-def _is_within(row: Mapping[str, Any], scope: Scope) -> bool:
-    return all(not value or row[name] == value for name, value in scope._asdict().items())
 
 
 def _literal(text: str) -> str:

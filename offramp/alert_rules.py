@@ -19,7 +19,9 @@ from offramp.page import Page
 from offramp.period import period
 from offramp.session import Session
 from sinks.alerts import MINUTE, AlertsStore
-from streams.alert_inputs import counts_of, items_of
+from sinks.open_items import OpenItemsReader
+from streams.alert_history import open_at
+from streams.alert_inputs import counts_of
 
 
 def book(file: Path | None) -> RuleBook:
@@ -70,7 +72,7 @@ def doubts(session: Session, checked: RuleBook, since: str) -> list[Doubt] | Non
             first = store.first_event_at()
             if first is not None:
                 counts = counts_of(store.counts(max(begin, first) // MINUTE, now // MINUTE + 1))
-                return traffic.doubts(checked.rules, counts, items_of(store.open_items(now)))
+                return traffic.doubts(checked.rules, counts, open_at(OpenItemsReader(opened), now))
     say("nothing is stored yet, so nobody can say whether a rule suits the traffic")
     return None
 

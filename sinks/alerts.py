@@ -186,11 +186,14 @@ _OTHERS = (
 
 _LEGACY_SUMS = ", ".join(f"countIf(legacy_kind = '{kind}') AS {kind}" for kind in KINDS)
 _LEGACY = f"""
-    SELECT {_minute("moment")} AS minute, tenant, agent_id, ifNull(workflow, '') AS flow, '' AS queue,
-        count() AS exits, {_LEGACY_SUMS}
-    FROM v_comparison
-    WHERE pairing = 'paired' AND {_within("moment")}
-    GROUP BY minute, tenant, agent_id, flow, queue
+    SELECT minute, tenant, agent_id, flow AS workflow, '' AS queue, count() AS exits, {_LEGACY_SUMS}
+    FROM
+    (
+        SELECT {_minute("moment")} AS minute, tenant, agent_id, ifNull(workflow, '') AS flow, legacy_kind
+        FROM v_comparison
+        WHERE pairing = 'paired' AND {_within("moment")}
+    )
+    GROUP BY minute, tenant, agent_id, workflow
 """
 
 # --- examples
@@ -255,26 +258,8 @@ _CHANGED = f"""
     ORDER BY minute
 """
 
-# --- what is open
+# --- when there was something
 
-_NOW = "fromUnixTimestamp64Micro({now:Int64})"
-_OPEN = f"""
-    SELECT 'partial' AS what, tenant, agent_id, ifNull(workflow, '') AS flow, '' AS queue, event_id, run_id,
-        opened_at, CAST(NULL, 'Nullable(DateTime64(6, \\'UTC\\'))') AS deadline, toInt64(0) AS paused_us,
-        CAST(NULL, 'Nullable(DateTime64(6, \\'UTC\\'))') AS paused_since, false AS overdue, reason_code,
-        missing AS components
-    FROM v_open_partials
-    WHERE opened_at <= {_NOW}
-    UNION ALL
-    SELECT 'review' AS what, tenant, agent_id, ifNull(workflow, '') AS flow, queue, event_id, run_id, opened_at,
-        deadline, paused_us, paused_since,
-        expired OR ifNull(toUnixTimestamp64Micro(deadline)
-            + greatest(0, {{now:Int64}} - ifNull(toUnixTimestamp64Micro(paused_since), {{now:Int64}})) < {{now:Int64}},
-            false) AS overdue,
-        reason_code, CAST([], 'Array(String)') AS components
-    FROM v_open_reviews
-    WHERE opened_at <= {_NOW}
-"""
 _OPENED = """
     SELECT DISTINCT tenant, run_id FROM exit_classifications
     WHERE (kind IN ('partial', 'human_queue') OR notEmpty(obligations))
@@ -334,15 +319,7 @@ class AlertsStore:
 
         Runs that have both an event and a legacy exit; an error and what has no kind are among ``exits``.
         """
-        return _named(self.store.select(_LEGACY, _span(begin, end, step)))
-
-    def open_items(self, now: int) -> Rows:
-        """Partials that wait for an enrichment, and reviews, obligations included, as of ``now``.
-
-        Columns: what, tenant, agent_id, workflow, queue, event_id, run_id, opened_at, deadline, paused_us,
-        paused_since, overdue, reason_code, components.
-        """
-        return _named(self.store.select(_OPEN, {"now": now}))
+        return self.store.select(_LEGACY, _span(begin, end, step))
 
     def opened_runs(self, until: int) -> list[Key]:
         """Tenant and run id of every run that ever had something open, and ended before ``until`` (microseconds)."""
@@ -407,11 +384,6 @@ class AlertsStore:
 
 def _span(begin: int, end: int, step: int) -> dict[str, Any]:
     return {"begin": begin * MINUTE, "end": end * MINUTE, "step": step, "minutes": []}
-
-
-def _named(rows: Rows) -> Rows:
-    # The column that holds NULL cannot be selected under its own name and filtered by it in one statement.
-    return [{("workflow" if name == "flow" else name): value for name, value in row.items()} for row in rows]
 
 
 def _alert(row: Mapping[str, Any]) -> AlertRow:

@@ -9,16 +9,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from alerts.backtest import Stay
-from alerts.model import OpenItem, Scope
+from alerts.model import OpenItem
 from sinks.open_items import OpenItemsReader
 from streams.lifecycle.ageing import is_breached
+from streams.lifecycle.alerting import open_items
 from streams.lifecycle.exits import exit_of
 from streams.lifecycle.items import OpenPartial, OpenReview, RunItems, current, items_of
+from streams.lifecycle.knowledge import OpenItems
 from streams.lifecycle.records import Exit, Note, QueueTerms, RunKey, Subject, note_of, subjects_of
 from streams.lifecycle.sync import CHUNK_RUNS, terms_in
 
 _Key = tuple[str, str]
 """What an item is, and its event."""
+
+
+def open_at(reader: OpenItemsReader, now: int) -> list[OpenItem]:
+    """What is open at ``now``, of all that is stored: by way of the few runs of which something may be open, since the
+    views of open items cost several times as much. Raises what the store raises."""
+    found = stays(reader, reader.unsettled_runs())
+    return [stay.item for stay in found if stay.since <= now and (stay.until is None or now < stay.until)]
 
 
 def stays(reader: OpenItemsReader, runs: Sequence[RunKey]) -> Iterator[Stay]:
@@ -86,46 +95,19 @@ def _items(found: RunItems) -> dict[_Key, OpenPartial | OpenReview]:
 def _split(since: int, item: OpenPartial | OpenReview, until: int | None) -> Iterator[Stay]:
     """The stay of an item, cut where it becomes overdue."""
     if isinstance(item, OpenPartial):
-        yield Stay(since, until, _partial(item))
+        yield Stay(since, until, _as_of(item, since))
         return
     late_from = None if item.deadline is None or item.paused_since is not None else item.deadline + 1
     if late_from is None or late_from <= since or is_breached(item, since):
-        yield Stay(since, until, _review(item, overdue=is_breached(item, since)))
+        yield Stay(since, until, _as_of(item, since))
         return
     if until is not None and until <= late_from:
-        yield Stay(since, until, _review(item, overdue=False))
+        yield Stay(since, until, _as_of(item, since))
         return
-    yield Stay(since, late_from, _review(item, overdue=False))
-    yield Stay(late_from, until, _review(item, overdue=True))
+    yield Stay(since, late_from, _as_of(item, since))
+    yield Stay(late_from, until, _as_of(item, late_from))
 
 
-def _partial(item: OpenPartial) -> OpenItem:
-    return OpenItem(
-        what="partial",
-        scope=Scope(item.tenant, item.agent_id, item.workflow),
-        event_id=item.event_id,
-        run_id=item.run_id,
-        opened_at=item.opened_at,
-        deadline=None,
-        paused_us=0,
-        paused_since=None,
-        overdue=False,
-        reason_code=item.reason_code,
-        components=item.missing,
-    )
-
-
-def _review(item: OpenReview, *, overdue: bool) -> OpenItem:
-    return OpenItem(
-        what="review",
-        scope=Scope(item.tenant, item.agent_id, item.workflow, item.queue),
-        event_id=item.event_id,
-        run_id=item.run_id,
-        opened_at=item.opened_at,
-        deadline=item.deadline,
-        paused_us=item.paused_us,
-        paused_since=item.paused_since,
-        overdue=overdue,
-        reason_code=item.reason_code,
-        components=(),
-    )
+def _as_of(item: OpenPartial | OpenReview, now: int) -> OpenItem:
+    known = OpenItems((item,), (), ()) if isinstance(item, OpenPartial) else OpenItems((), (item,), ())
+    return open_items(known, now)[0]

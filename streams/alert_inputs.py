@@ -1,9 +1,9 @@
-"""Between the store's plain rows and what alert rules are judged by: counts, open items, alerts."""
+"""Between the store's plain rows and what alert rules are judged by: counts and alerts."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from alerts.model import EVERYWHERE, Alert, Count, OpenItem, Scope, Series, State
+from alerts.model import EVERYWHERE, Alert, Count, Scope, Series, State
 from sinks.rows import AlertRow
 
 _SERIES = tuple(Series)
@@ -24,26 +24,6 @@ def counts_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[Count]:
 def whole(minutes: Sequence[int], rows: Iterable[Mapping[str, Any]]) -> list[Count]:
     """The same of minutes that are told whole: one that has nothing (any more) is told, too."""
     return [*(Count(minute, EVERYWHERE, Series.EXITS, 0) for minute in minutes), *counts_of(rows)]
-
-
-def items_of(rows: Iterable[Mapping[str, Any]]) -> list[OpenItem]:
-    """Open items from rows of :meth:`sinks.alerts.AlertsStore.open_items`."""
-    return [
-        OpenItem(
-            what=row["what"],
-            scope=Scope(row["tenant"], row["agent_id"], row["workflow"], row["queue"]),
-            event_id=row["event_id"],
-            run_id=row["run_id"],
-            opened_at=row["opened_at"],
-            deadline=row["deadline"],
-            paused_us=row["paused_us"],
-            paused_since=row["paused_since"],
-            overdue=bool(row["overdue"]),
-            reason_code=row["reason_code"],
-            components=tuple(row["components"]),
-        )
-        for row in rows
-    ]
 
 
 def row_of(alert: Alert, rules_digest: str, now: int) -> AlertRow:

@@ -7,8 +7,10 @@ from alerts.model import Alert, Count, OpenItem, Pulse
 from alerts.windows import DAY, HOUR, LATE_MINUTES
 from sinks.alerts import MINUTE, AlertsStore
 from sinks.clocks import ahead_us
+from sinks.open_items import OpenItemsReader
 from sinks.rows import EvaluationRow
-from streams.alert_inputs import counts_of, items_of, row_of, whole
+from streams.alert_history import open_at
+from streams.alert_inputs import counts_of, row_of, whole
 from streams.alerting import Saved
 
 EVALUATOR = "live"
@@ -42,8 +44,8 @@ class StoredReadings:
         return whole(minutes, self.store.minutes(minutes))
 
     def open_items(self, now: int) -> list[OpenItem]:
-        """Everything that is open, counted by the engine."""
-        return items_of(self.store.open_items(now))
+        """Everything that is open."""
+        return open_at(OpenItemsReader(self.store.store), now)
 
     def pulse(self, now: int) -> Pulse:
         """What stored exits say: the newest event, and how far ahead clocks of producers are."""

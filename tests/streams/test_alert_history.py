@@ -13,8 +13,7 @@ from sinks.alerts import AlertsStore
 from sinks.open_items import OpenItemsReader
 from sinks.rows import ObligationQueueRow
 from sinks.store import open_store
-from streams.alert_history import stays, stays_of_run
-from streams.alert_inputs import items_of
+from streams.alert_history import open_at, stays, stays_of_run
 from streams.lifecycle.exits import exit_of
 from streams.lifecycle.items import current
 from streams.lifecycle.records import QueueTerms, note_of
@@ -37,6 +36,18 @@ def store():
 
 def standing(found, now):
     return sorted(stay.item for stay in found if stay.since <= now and (stay.until is None or now < stay.until))
+
+
+def seen(item):
+    """What the store's views know of an open item."""
+    return (item.what, *item.scope, item.event_id, item.opened_at, item.paused_us, item.paused_since, item.overdue,
+            item.components)  # fmt: skip
+
+
+def is_late(row, now):
+    """Whether a review of the view is overdue at a moment that is not now."""
+    moved = 0 if row["paused_since"] is None else max(0, now - row["paused_since"])
+    return row["expired"] or (row["deadline"] is not None and row["deadline"] + moved < now)
 
 
 def of_records(records, activated, until=None):
@@ -62,9 +73,17 @@ def of_records(records, activated, until=None):
 def test_in_the_end_it_is_what_the_store_counts_as_open(store, history, activated, after):
     empty(store)
     write(store, history, activated)
-    alerts, now = AlertsStore(store), NOW + after * MINUTE
-    found = list(stays(OpenItemsReader(store), alerts.opened_runs(now)))
-    assert standing(found, now) == sorted(items_of(alerts.open_items(now)))
+    reader, now = OpenItemsReader(store), NOW + after * MINUTE
+    counted = reader.recount()
+    right = [("partial", row, "", row["missing"], False) for row in counted.partials]
+    right += [("review", row, row["queue"], [], is_late(row, now)) for row in counted.reviews]
+    found = standing(stays(reader, AlertsStore(store).opened_runs(now)), now)
+    assert [seen(item) for item in found] == sorted(
+        (what, row["tenant"], row["agent_id"], row["workflow"] or "", queue, row["event_id"], row["opened_at"],
+         row.get("paused_us", 0), row.get("paused_since"), late, tuple(missing))
+        for what, row, queue, missing, late in right
+    )  # fmt: skip
+    assert sorted(open_at(reader, now)) == found
 
 
 @settings(deadline=None)
