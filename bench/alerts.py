@@ -370,7 +370,7 @@ def named(alert: Alert, rule: Rule, world: World, minute: int) -> tuple[str, str
         return _component(world, minute, alert.scope)
     if rule.what == "review":
         return _queue_reason(world, minute)
-    since = min(alert.since // MINUTE - rule.window_minutes, minute - 60)
+    since = min(alert.since // MINUTE - rule.window_minutes, minute - 20)
     found = rise(_exits(world, Series(rule.series or ""), alert.scope, since, minute)).named
     return (found.factor, found.values[0][0] if found.values else "") if found else ("", "")
 

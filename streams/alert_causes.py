@@ -13,7 +13,8 @@ from sinks.alert_causes import DAY, EXPLAINED, AlertCausesReader, Asked
 HORIZON_US = 4 * 3_600_000_000
 """How far ahead it is told which reviews will be late."""
 _MINUTE = 60_000_000
-_LEAST_US = 60 * _MINUTE
+_LEAST_US = 20 * _MINUTE
+"""In a longer window a rise that has just begun is lost among what went before it."""
 _OF_SHARES = {Condition.SHARE, Condition.SHARE_BELOW, Condition.COUNT}
 
 
@@ -53,7 +54,7 @@ def cause(alert: Alert, rule: Rule, reader: AlertCausesReader, items: Sequence[O
 
 
 def _asked(alert: Alert, now: int, since: int) -> Asked:
-    """A window that holds the beginning: from an hour to a day long."""
+    """A window that holds the beginning: from twenty minutes to a day long."""
     begin = max(now - DAY, min(since, now - _LEAST_US))
     return Asked(begin, now, *alert.scope)
 
