@@ -235,6 +235,11 @@ class Evaluator:
         """Judge what has changed at the end of every minute that is over, and in the running one as of ``now``."""
         resolved: list[Alert] = []
         windows, running = state.windows, now // MINUTE
+        if changed and windows.clock < running:
+            # What was told of the last minute after it had ended: the next one's window may not hold it any more.
+            at = (windows.clock + 1) * MINUTE - 1
+            self._judge_windows(state, changed, at)
+            resolved += self._settle(state, _OF_COUNTS, at)
         while windows.clock < running:
             changed |= windows.advance()  # what was told is of minutes up to here
             at = min((windows.clock + 1) * MINUTE - 1, now)

@@ -127,6 +127,15 @@ def test_a_crash_between_keeping_and_telling_loses_nothing(world):
     assert receiver.states == ["firing"]
 
 
+def test_what_is_told_of_a_minute_after_it_has_ended_is_judged_by_a_window_of_one_minute(world):
+    receiver = Receiver(Habit())
+    alerting = evaluator(world, receiver, rules=[rule(window_minutes=1)])
+    alerting.turn(at(1, 55))
+    world.record(1, 100, 60, recorded=at(1, 57))
+    alerting.turn(at(2, 5))
+    assert receiver.states == ["firing"]
+
+
 def test_who_was_told_is_kept_at_once(world):
     incident(world, 1, 20)
     before, after = Receiver(Habit()), Receiver(Habit())
