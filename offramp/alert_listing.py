@@ -1,9 +1,7 @@
 """What ``alerts list`` shows: what fires, since when, why, and the commands to go on with."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from alerts.evaluator import Evaluator
@@ -12,6 +10,7 @@ from alerts.model import Alert, Gauge, Rule, Scope
 from alerts.rules import RuleBook
 from alerts.windows import covers
 from offramp.alert_rules import words
+from offramp.commands import Commands
 from offramp.console import counted
 from offramp.page import Page
 from schemas.types import to_iso
@@ -26,30 +25,7 @@ STALE_US = 10 * MINUTE
 """An evaluation that is older says nothing of now."""
 _CONTRIBUTORS = 5
 _BEFORE_US = 60 * MINUTE
-_MEANT_BY_SHELLS = frozenset('"$`\\!')
 _VIEWS = {"partial": "v_open_partials", "review": "v_open_reviews"}
-
-
-class Commands(NamedTuple):
-    """Commands with the options that the verb was given."""
-
-    store: Path | None
-    config: Path | None
-
-    @property
-    def options(self) -> str:
-        """The options, as they stand behind a verb."""
-        given = (("--store", self.store), ("--config", self.config))
-        return "".join(f" {name} {shlex.quote(str(value))}" for name, value in given if value is not None)
-
-    def query(self, sql: str) -> str:
-        """The command that asks the store."""
-        return f"offramp query{self.options} {_quoted(sql)}"
-
-    def explain(self, tenant: str, event_id: str) -> str:
-        """The command that explains one event. An id may begin with a dash."""
-        event = f"{'-- ' if event_id.startswith('-') else ''}{shlex.quote(event_id)}"
-        return f"offramp explain --tenant={shlex.quote(tenant)}{self.options} {event}"
 
 
 class Listed(NamedTuple):
@@ -167,11 +143,6 @@ def _literal(text: str) -> str:
 
 def _literal_instant(micros: int) -> str:
     return f"'{to_iso(micros).rstrip('Z').replace('T', ' ')}'"
-
-
-def _quoted(text: str) -> str:
-    """For a shell, in double quotes where that reads better and means the same."""
-    return f'"{text}"' if "'" in text and not _MEANT_BY_SHELLS & set(text) else shlex.quote(text)
 
 
 # --- for programs

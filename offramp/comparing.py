@@ -3,13 +3,12 @@
 import csv
 import io
 import json
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from offramp import console
+from offramp.commands import Commands
 from offramp.config import read_text
 from offramp.errors import ConfigurationError
 from offramp.page import Page
@@ -32,24 +31,6 @@ _WHY_NOT = {
 _EXITS = {"completed": "complete", "refusal": "refuse", "fallback": "fall back", "partial": "partial",
           "human_queue": "person"}  # fmt: skip
 """Headings of the matrix, short enough for it to fit."""
-
-
-@dataclass(frozen=True)
-class Commands:
-    """Commands that the report suggests, with the options that the verb was given."""
-
-    store: Path | None
-    config: Path | None
-
-    def explain(self, example: Example) -> str:
-        """The command that explains one run."""
-        given = (("--store", self.store), ("--config", self.config))
-        options = "".join(f" {name} {shlex.quote(str(value))}" for name, value in given if value is not None)
-        # An id may begin with a dash.
-        event = shlex.quote(example.event_id)
-        if event.startswith("-"):
-            event = f"-- {event}"
-        return f"offramp explain --tenant={shlex.quote(example.tenant)}{options} {event}"
 
 
 def read_costs(path: Path) -> Costs:
@@ -94,7 +75,7 @@ def parquet_bytes(found: Report, _commands: Commands) -> bytes:
 
 def html_bytes(found: Report, commands: Commands) -> bytes:
     """One page that needs nothing beside it."""
-    return as_html(found, commands.explain).encode(errors="replace")
+    return as_html(found, lambda run: commands.explain(run.tenant, run.event_id)).encode(errors="replace")
 
 
 FORMS: dict[str, Callable[[Report, Commands], bytes]] = {
@@ -291,7 +272,7 @@ def _show_disagreement(page: Page, each: Disagreement, commands: Commands) -> No
         page.line(f"in {each.ruled_out:,} of these the evidence rules legacy's exit out", 2)
     for example in each.examples:
         page.line(_example(example), 2)
-        page.exactly(f"      {commands.explain(example)}")
+        page.exactly(f"      {commands.explain(example.tenant, example.event_id)}")
 
 
 def _example(each: Example) -> str:
@@ -346,7 +327,7 @@ def _show_recovery(page: Page, found: Report, commands: Commands) -> None:
     if found.reversals:
         page.line(f"{console.counted(found.reversals, 'partial')} turned out wrong: a later enrichment reversed them.")
         for example in found.reversal_examples:
-            page.exactly(f"      {commands.explain(example)}")
+            page.exactly(f"      {commands.explain(example.tenant, example.event_id)}")
 
 
 def _show_behaviours(page: Page, found: Report) -> None:

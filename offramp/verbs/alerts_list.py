@@ -36,13 +36,14 @@ def list_(
     """
     from offramp import alert_listing
     from offramp.alert_rules import book, print_json
+    from offramp.commands import Commands
     from offramp.period import period
     from offramp.session import start
     from sinks.alerts import AlertsStore
 
     session = start(config, store={"path": store, "lock_timeout_s": lock_timeout})
     now = session.clock.now_micros()
-    commands = alert_listing.Commands(store, config)
+    commands = Commands(store, config)
     chosen, resolved_since = book(rules or session.settings.alerts.rules), period(since, None, lambda: now).since
     with session.existing_store("alerts list") as opened:
         found = alert_listing.listing(AlertsStore(opened), chosen, commands, resolved_since, now)

@@ -13,7 +13,7 @@ from offramp.period import SinceOption, UntilOption
 from offramp.verbs.shadow import group
 
 if TYPE_CHECKING:
-    from offramp.comparing import Commands
+    from offramp.commands import Commands
     from offramp.session import Session
     from shadow.report import Report
     from shadow.scope import Scope
@@ -75,7 +75,7 @@ def compare(
     First what was not seen; then counts, shares and intervals; each disagreement with its owner, trend and worst
     examples; then what operators' recovery says. Always ends with 0: it judges nothing; `shadow readiness` does.
     """
-    from offramp.comparing import Commands
+    from offramp.commands import Commands
     from offramp.session import start
 
     _check_output(output, out)

@@ -7,7 +7,8 @@ import pytest
 
 from alerts.model import Alert, Scope
 from alerts.rules import default_text, load
-from offramp.alert_listing import STALE_US, Commands, as_json, listing, show
+from offramp.alert_listing import STALE_US, as_json, listing, show
+from offramp.commands import Commands
 from sinks.alerts import AlertsStore
 from sinks.rows import EvaluationRow
 from sinks.store import open_store
