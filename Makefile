@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(VENV)/installed  ## set up, classify real agent runs, say what was found
 	@examples/demo.sh $(BIN)/offramp
 
-test: $(VENV)/dev broker-if-possible monitors-if-possible  ## set up and run the tests; what runs against Apache Kafka, but for the contract of its clients, apart
+test: $(VENV)/dev broker-if-possible monitors-if-possible  ## set up and run the tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(TESTS)
 
 .PHONY: test-broker faults
