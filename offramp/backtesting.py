@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 from alerts.backtest import Difference, Firing, History, Labels, Replay, Stay, difference, lookback_minutes, replay
 from alerts.judging import MINUTE
-from alerts.model import Count, Rule, Series
+from alerts.model import Count, Rule, Scope, Series
 from alerts.rules import RuleBook
 from offramp import console
-from offramp.alert_rules import words
 from offramp.errors import ConfigurationError, CouldNotCheckError
 from offramp.page import Page
 from offramp.period import Period
@@ -224,25 +223,30 @@ def _show_head(page: Page, side: Side) -> None:
 
 
 def _show_side(page: Page, side: Side, most: int) -> None:
-    columns = [("rule", "left"), ("severity", "left"), ("fired", "right"), ("a week", "right"), ("scopes", "right"),
-               ("minutes", "right"), ("longest", "right"), ("flaps", "right"), ("still", "right")]  # fmt: skip
-    rows = []
-    for rule in side.book.rules:
-        if rule not in side.replay.unjudged:
-            tally = side.replay.of(rule.id)
-            rows.append((rule.id, rule.severity.value, tally.fired, f"{tally.weekly:.2f}", tally.scopes, tally.minutes,
-                         tally.longest, tally.flaps, tally.open))  # fmt: skip
+    columns = [("rule", "code"), ("fired", "right"), ("a week", "right"), ("minutes", "right"), ("longest", "right"),
+               ("flaps", "right"), ("still", "right")]  # fmt: skip
+    judged = {rule.id: side.replay.of(rule.id) for rule in side.book.rules if rule not in side.replay.unjudged}
+    rows = [
+        (name, tally.fired, f"{tally.weekly:.2f}", tally.minutes, tally.longest, tally.flaps, tally.open)
+        for name, tally in judged.items() if tally.fired
+    ]  # fmt: skip
     _table("By rule; a flap began within an hour of the end of the one before", columns, rows)
+    _say_silent(page, [name for name, tally in judged.items() if not tally.fired])
     _show_firings(page, "Firings, the last ones first", side, side.replay.firings, most)
+
+
+def _say_silent(page: Page, names: Sequence[str]) -> None:
+    if names:
+        page.line(f"never fired: {', '.join(names)}")
 
 
 def _show_firings(page: Page, title: str, side: Side, firings: Sequence[Firing], most: int) -> None:
     if not firings:
         return
-    columns = [("rule", "left"), ("scope", "left"), ("from", "code"), ("minutes", "right"), ("peak", "right"),
+    columns = [("rule", "code"), ("scope", "left"), ("from", "code"), ("minutes", "right"), ("peak", "right"),
                ("threshold", "right")]  # fmt: skip
     rows = [
-        (each.rule, words(each.scope), _when(each.fired_at), side.replay.lasted(each), f"{each.peak:.4g}",
+        (each.rule, _short(each.scope), _when(each.fired_at), side.replay.lasted(each), f"{each.peak:.4g}",
          f"{each.limit:.4g}")
         for each in reversed(firings[-most:] if most else [])
     ]  # fmt: skip
@@ -253,12 +257,13 @@ def _show_firings(page: Page, title: str, side: Side, firings: Sequence[Firing],
 
 def _show_change(page: Page, sides: Sequence[Side], change: Difference, most: int) -> None:
     before, after = sides
-    columns = [("rule", "left"), ("before", "right"), ("minutes", "right"), ("flaps", "right"), ("after", "right"),
-               ("minutes", "right"), ("flaps", "right"), ("kept", "right"), ("moved", "right"), ("appear", "right"),
-               ("vanish", "right")]  # fmt: skip
+    columns = [("rule", "code"), ("before", "right"), ("flaps", "right"), ("after", "right"), ("flaps", "right"),
+               ("kept", "right"), ("moved", "right"), ("appear", "right"), ("vanish", "right")]  # fmt: skip
     names = dict.fromkeys(rule.id for side in sides for rule in side.book.rules if rule not in side.replay.unjudged)
-    rows = [_change_row(name, before, after, change) for name in names]
+    silent = [name for name in names if not any(side.replay.of(name).fired for side in sides)]
+    rows = [_change_row(name, before, after, change) for name in names if name not in silent]
     _table(f"By rule: before is {before.name}, after is {after.name}", columns, rows)
+    _say_silent(page, silent)
     _show_firings(page, "Appear", after, change.appear, most)
     _show_firings(page, "Vanish", before, change.vanish, most)
     _show_moved(page, change.moved, most)
@@ -273,19 +278,19 @@ def _change_row(name: str, before: Side, after: Side, change: Difference) -> tup
 
 
 def _side_cells(name: str, side: Side) -> tuple[str | int, ...]:
-    """How often, for how many minutes, and how many flaps; dashes where the side has no such rule, or cannot say."""
+    """How often, and how many flaps; dashes where the side has no such rule, or cannot say."""
     if name not in {rule.id for rule in side.book.rules if rule not in side.replay.unjudged}:
-        return ("-", "-", "-")
+        return ("-", "-")
     tally = side.replay.of(name)
-    return (tally.fired, tally.minutes, tally.flaps)
+    return (tally.fired, tally.flaps)
 
 
 def _show_moved(page: Page, moved: Sequence[tuple[Firing, Firing]], most: int) -> None:
     if not moved:
         return
-    columns = [("rule", "left"), ("scope", "left"), ("before", "code"), ("after", "code"), ("minutes", "right")]
+    columns = [("rule", "code"), ("scope", "left"), ("before", "code"), ("after", "code"), ("minutes", "right")]
     rows = [
-        (each.rule, words(each.scope), _when(each.fired_at), _when(other.fired_at),
+        (each.rule, _short(each.scope), _when(each.fired_at), _when(other.fired_at),
          f"{(other.fired_at - each.fired_at) / MINUTE:+,.0f}")
         for each, other in reversed(moved[-most:] if most else [])
     ]  # fmt: skip
@@ -298,6 +303,11 @@ def _table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequen
     """A table with an empty line before it."""
     sys.stdout.write("\n")
     console.table(title, columns, rows)
+
+
+def _short(scope: Scope) -> str:
+    """A scope for a narrow column: its values without their names."""
+    return " ".join(filter(None, scope)) or "all"
 
 
 def _when(micros: int) -> str:
