@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from schemas.problems import WORDS
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -74,23 +76,11 @@ def _inside(content: Any, step: str | int) -> Any:
 
 
 _WORDS = {
-    "missing": "missing",
-    "extra_forbidden": "nothing of that name may stand here",
-    "value_error": "{error}",
-    "string_pattern_mismatch": "must be lower-case letters, digits and underscores, a letter first",
-    "string_type": "must be text in quotes",
-    "string_too_short": "must not be empty",
-    "string_too_long": "must have at most {max_length} characters",
-    "int_type": "must be a whole number",
+    **WORDS,
     "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
     "finite_number": "must be a finite number",
-    "bool_type": "must be true or false",
-    "too_short": "must not be empty",
-    "list_type": "must be a list",
     "dict_type": "must be a table",
     "model_type": "must be a table",
-    "literal_error": "must be {expected}",
     "enum": "must be {expected}",
     "greater_than": "must be more than {gt}",
     "greater_than_equal": "must be at least {ge}",

@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 from classifier.fact import Event
 from schemas.errors import MessageError
 from schemas.json_form import canonical
+from schemas.problems import WORDS
 from schemas.types import AS_TEXT
 
 _Kind = Literal["completed", "refusal", "fallback", "partial", "human_queue"]
@@ -109,15 +110,10 @@ def _sentence(problem: ErrorDetails) -> str:
 
 
 _WORDS = {
-    "missing": "missing",
-    "extra_forbidden": "nothing of that name may stand here",
+    **WORDS,
     "model_type": "must be a JSON object",
     "dict_type": "must be a JSON object",
-    "list_type": "must be a list",
     "string_type": "must be text",
-    "string_too_short": "must not be empty",
-    "bool_type": "must be true or false",
-    "literal_error": "must be {expected}",
 }
 """What pydantic's kinds of problems mean to whoever labels events."""
 

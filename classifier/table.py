@@ -15,6 +15,7 @@ from classifier.condition import Condition, ConditionError, parse
 from classifier.facts import BY_NAME
 from classifier.run import PREDICATE_SATISFIED, Thresholds
 from schemas.exits import KINDS
+from schemas.problems import WORDS
 from schemas.types import LATEST
 
 ReasonSource = Literal["denial", "failure", "omission"]
@@ -254,23 +255,10 @@ def _sentence(problem: Mapping[str, Any], content: Mapping[str, Any]) -> str:
 
 
 _WORDS = {
-    "missing": "missing",
-    "extra_forbidden": "nothing of that name may stand here",
-    "value_error": "{error}",
-    "string_pattern_mismatch": "must be lower-case letters, digits and underscores, a letter first",
-    "string_type": "must be text in quotes",
-    "string_too_short": "must not be empty",
-    "string_too_long": "must have at most {max_length} characters",
-    "int_type": "must be a whole number",
-    "float_type": "must be a number",
+    **WORDS,
     "greater_than": "must be more than {gt:g}",
     "greater_than_equal": "must be at least {ge:g}",
     "less_than_equal": "must be at most {le:g}",
-    "too_short": "must not be empty",
-    "list_type": "must be a list",
-    "dict_type": "must be a table of its own, in square brackets",
-    "model_type": "must be a table of its own, in square brackets",
-    "literal_error": "must be {expected}",
 }
 """What pydantic's kinds of problems mean to whoever writes a table."""
 

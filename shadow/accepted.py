@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from schemas.problems import WORDS
 from schemas.types import to_micros
 from shadow.disagreement import NAMES
 from shadow.literal import literal
@@ -195,16 +196,10 @@ def _sentence(problem: Mapping[str, Any]) -> str:
 
 
 _WORDS = {
-    "missing": "missing",
-    "extra_forbidden": "nothing of that name may stand here",
-    "value_error": "{error}",
-    "string_type": "must be text in quotes",
-    "string_too_short": "must not be empty",
-    "string_too_long": "must have at most {max_length} characters",
+    **WORDS,
     "list_type": "must be entries, each under [[accepted]]",
     "model_type": "must be an entry under [[accepted]]",
     "model_attributes_type": "must be an entry under [[accepted]]",
-    "literal_error": "must be {expected}",
 }
 """What pydantic's kinds of problems mean to whoever writes the file."""
 

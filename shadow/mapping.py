@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from schemas.problems import WORDS
 from shadow.disagreement import UNMAPPED
 from shadow.literal import literal, literals
 
@@ -298,19 +299,8 @@ def _sentence(problem: Mapping[str, Any]) -> str:
 
 
 _WORDS = {
-    "missing": "missing",
-    "extra_forbidden": "nothing of that name may stand here",
-    "value_error": "{error}",
-    "string_pattern_mismatch": "must be lower-case letters, digits and underscores, a letter first",
-    "string_type": "must be text in quotes",
-    "string_too_short": "must not be empty",
-    "string_too_long": "must have at most {max_length} characters",
-    "int_type": "must be a whole number",
-    "bool_type": "must be true or false",
+    **WORDS,
     "tuple_type": "must be text in quotes, or a list of texts",
-    "too_short": "must not be empty",
     "list_type": "must be a list, each entry below its own heading in double square brackets",
-    "model_type": "must be a table of its own, in square brackets",
-    "literal_error": "must be {expected}",
 }
 """What pydantic's kinds of problems mean to whoever writes a mapping."""
