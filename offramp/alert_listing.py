@@ -14,6 +14,7 @@ from offramp.commands import Commands
 from offramp.console import counted
 from offramp.page import Page
 from schemas.types import to_iso
+from shadow.literal import literal
 from sinks.alerts import SERIES, About, AlertsStore
 from sinks.open_items import OpenItemsReader
 from sinks.rows import EvaluationRow
@@ -133,12 +134,7 @@ def _of_items(alert: Alert, rule: Rule, store: AlertsStore, commands: Commands, 
 
 
 def _of_scope(scope: Scope) -> list[str]:
-    return [f"{name} = {_literal(value)}" for name, value in scope._asdict().items() if value]
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return [f"{name} = {literal(value)}" for name, value in scope._asdict().items() if value]
 
 
 def _literal_instant(micros: int) -> str:

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, Protocol
 
 import typer
 
+from offramp.errors import ConfigurationError
+
 StoreOption = Annotated[
     Path | None,
     typer.Option("--store", metavar="DIR", help="Directory of the embedded store.", show_default=".offramp"),
@@ -51,6 +53,18 @@ def table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequenc
         view.add_row(*(Text(f"{cell:,}" if type(cell) is int else plain(str(cell))) for cell in row))
     # Not as the table's own title, which would wrap at the width of a narrow table.
     Console(file=sys.stdout, width=page_width()).print(Text(title, style="bold"), view)
+
+
+def give(content: bytes, out: Path | None) -> None:
+    """Write what programs read to stdout, or into a file. Raises ConfigurationError if that cannot be written."""
+    if out is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        out.write_bytes(content)
+    except OSError as error:
+        raise ConfigurationError(f"{out}: {error.strerror}") from None
 
 
 def plain(text: str) -> str:

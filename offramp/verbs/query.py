@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption
+from offramp.console import ConfigOption, LockOption, StoreOption, give
 from offramp.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _answer(session: "Session", sql: str, output: Format, out: Path | None) -> N
     if output is Format.TABLE:
         show_table(content)
     else:
-        _write(json_array(content) if output is Format.JSON else content, out)
+        give(json_array(content) if output is Format.JSON else content, out)
 
 
 def _show_schema(session: "Session", output: Format, out: Path | None) -> None:
@@ -96,15 +96,4 @@ def _show_schema(session: "Session", output: Format, out: Path | None) -> None:
     if output is Format.TABLE:
         show_schema(columns, comments)
     else:
-        _write(schema_text(columns, as_json=output is Format.JSON), out)
-
-
-def _write(content: bytes, out: Path | None) -> None:
-    if out is None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        out.write_bytes(content)
-    except OSError as error:
-        raise ConfigurationError(f"{out}: {error.strerror}") from None
+        give(schema_text(columns, as_json=output is Format.JSON), out)

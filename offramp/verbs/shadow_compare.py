@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption
+from offramp.console import ConfigOption, LockOption, StoreOption, give
 from offramp.errors import ConfigurationError
 from offramp.period import SinceOption, UntilOption
-from offramp.verbs.shadow import group
+from offramp.verbs.shadow import AgentOption, TenantOption, WorkflowOption, group
 
 if TYPE_CHECKING:
     from offramp.commands import Commands
@@ -39,15 +39,9 @@ def add_to(_app: typer.Typer) -> None:
 def compare(
     since: SinceOption = None,
     until: UntilOption = None,
-    agent: Annotated[
-        str | None, typer.Option("--agent", metavar="ID", help="Runs of this agent.", show_default="all")
-    ] = None,
-    tenant: Annotated[
-        str | None, typer.Option("--tenant", metavar="NAME", help="Runs of this tenant.", show_default="all")
-    ] = None,
-    workflow: Annotated[
-        str | None, typer.Option("--workflow", metavar="NAME", help="Runs of this workflow.", show_default="all")
-    ] = None,
+    agent: AgentOption = None,
+    tenant: TenantOption = None,
+    workflow: WorkflowOption = None,
     table: Annotated[
         Path | None,
         typer.Option(
@@ -143,12 +137,4 @@ def _give(found: "Report", commands: "Commands", output: Format, out: Path | Non
     if output is Format.TABLE:
         comparing.show(found, commands)
         return
-    content = comparing.FORMS[output.value](found, commands)
-    if out is None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        out.write_bytes(content)
-    except OSError as error:
-        raise ConfigurationError(f"{out}: {error.strerror}") from None
+    give(comparing.FORMS[output.value](found, commands), out)

@@ -10,7 +10,7 @@ import typer
 from offramp.console import ConfigOption, LockOption, StoreOption
 from offramp.errors import ConfigurationError
 from offramp.period import SinceOption, UntilOption
-from offramp.verbs.shadow import group
+from offramp.verbs.shadow import AgentOption, TenantOption, WorkflowOption, group
 from shadow.readiness import Thresholds
 
 _DEFAULT = Thresholds()
@@ -44,15 +44,9 @@ def readiness(
     ] = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    tenant: Annotated[
-        str | None, typer.Option("--tenant", metavar="NAME", help="Runs of this tenant.", show_default="all")
-    ] = None,
-    agent: Annotated[
-        str | None, typer.Option("--agent", metavar="ID", help="Runs of this agent.", show_default="all")
-    ] = None,
-    workflow: Annotated[
-        str | None, typer.Option("--workflow", metavar="NAME", help="Runs of this workflow.", show_default="all")
-    ] = None,
+    tenant: TenantOption = None,
+    agent: AgentOption = None,
+    workflow: WorkflowOption = None,
     without: Annotated[
         list[str] | None,
         typer.Option("--without", metavar="CODE", help="A reason code that is not to be enforced yet; repeatable."),
