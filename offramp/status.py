@@ -5,20 +5,26 @@ check". Only reads.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from alerts.model import Alert
 from offramp import streaming
+from offramp.alert_listing import STALE_US
+from offramp.alert_rules import words
 from offramp.auditing import Audit
 from offramp.books import closed
+from offramp.console import counted
 from offramp.errors import CHECK_FAILED, COULD_NOT_CHECK, OK, CouldNotCheckError
 from offramp.session import Session
 from schemas.types import to_iso
+from sinks.alerts import AlertsStore
 from sinks.errors import StoreBusy, StoreDamaged, StoreUnavailable
 from sinks.rows import Disposition
 from sinks.store import Store
+from streams.alert_inputs import alert_of
 from streams.kafka.seam import Group, Topic
 from streams.topics import Topic as Planned
 
@@ -27,6 +33,7 @@ _HOUR_US = 3_600_000_000
 _DAY_US = 24 * _HOUR_US
 _OUT_OF_REACH = (CouldNotCheckError, StoreBusy, StoreDamaged, StoreUnavailable)
 _SHOWN_REASONS = 5
+_SHOWN_ALERTS = 3
 _NEWEST = """
     SELECT max(occurred_at) AS occurred_at, max(ingested_at) AS stored_at
     FROM terminal_events HAVING count() > 0
@@ -63,6 +70,18 @@ class GroupStatus:
 
 
 @dataclass(frozen=True)
+class AlertStatus:
+    """What fires, pages first, and when that was judged last: microseconds, None if nobody ever did."""
+
+    judged_at: int | None
+    firing: tuple[Alert, ...]
+
+    def is_stale(self, now: int) -> bool:
+        """Whether nobody has judged lately, so that what fires at ``now`` is not known."""
+        return self.judged_at is None or now - self.judged_at > STALE_US
+
+
+@dataclass(frozen=True)
 class StoreStatus:
     """What the store holds. Times are microseconds, None if there is no event; dead letters are the last hour's and the
     last day's by reason."""
@@ -75,6 +94,7 @@ class StoreStatus:
     open_partials: int
     open_reviews: int
     overdue_reviews: int
+    alerts: AlertStatus
 
 
 @dataclass
@@ -148,6 +168,7 @@ class Status:
             open_partials=open_items["partials"],
             open_reviews=open_items["reviews"],
             overdue_reviews=open_items["overdue"],
+            alerts=_alerts(AlertsStore(store), self.at),
         )
 
     # --- what it means
@@ -190,7 +211,19 @@ class Status:
             "open_partials": store.open_partials,
             "open_reviews": store.open_reviews,
             "overdue_reviews": store.overdue_reviews,
+            "alerts": self._alerts_json(store.alerts),
         }
+
+    def _alerts_json(self, alerts: AlertStatus) -> dict[str, Any]:
+        return {
+            "judged_at": None if alerts.judged_at is None else to_iso(alerts.judged_at),
+            "is_stale": alerts.is_stale(self.at),
+            "firing": [
+                {"rule": alert.rule, "scope": alert.scope._asdict(), "severity": alert.severity,
+                 "fired_at": to_iso(_fired_at(alert))}
+                for alert in alerts.firing
+            ],
+        }  # fmt: skip
 
     # --- for people
 
@@ -232,6 +265,22 @@ class Status:
         yield f"{'conflicts':13}{store.conflicts:,}"
         reviews = f"{store.open_reviews:,} reviews, {store.overdue_reviews:,} overdue"
         yield f"{'open':13}{store.open_partials:,} partials, {reviews}"
+        yield from self._alert_lines(store.alerts)
+
+    def _alert_lines(self, alerts: AlertStatus) -> Iterator[str]:
+        yield f"{'alerts':13}{_headline(alerts.firing)}; {self._judged(alerts)}"
+        for alert in alerts.firing[:_SHOWN_ALERTS]:
+            about = _cut(f"{alert.rule}: {words(alert.scope)}", 58)
+            yield f"  {alert.severity:8}{about:58}{age(self.at - _fired_at(alert)):>12}"
+        if alerts.firing:
+            more = max(0, len(alerts.firing) - _SHOWN_ALERTS)
+            yield f"  {f'and {more:,} more; ' if more else ''}`offramp alerts list` says why"
+
+    def _judged(self, alerts: AlertStatus) -> str:
+        if alerts.judged_at is None:
+            return "nobody judges them; `offramp run lifecycle` does"
+        stale = ", so what fires now is not known" if alerts.is_stale(self.at) else ""
+        return f"judged {age(self.at - alerts.judged_at)}{stale}"
 
 
 def _group_status(name: str, group: Group | None) -> GroupStatus:
@@ -243,6 +292,21 @@ def _ledger(store: Store) -> dict[str, int]:
     for one in store.ledger_totals():
         totals.update({name: getattr(one, name) for name in ("read", *(fate.value for fate in Disposition))})
     return dict(totals)
+
+
+def _alerts(store: AlertsStore, now: int) -> AlertStatus:
+    judged_at = max((each.evaluated_at for each in store.evaluations()), default=None)
+    standing = map(alert_of, store.alerts(resolved_since=now))
+    return AlertStatus(judged_at, tuple(alert for alert in standing if alert.state == "firing"))
+
+
+def _fired_at(alert: Alert) -> int:
+    return alert.since if alert.fired_at is None else alert.fired_at
+
+
+def _headline(firing: Sequence[Alert]) -> str:
+    pages = sum(alert.severity == "page" for alert in firing)
+    return f"{counted(pages, 'page')} and {counted(len(firing) - pages, 'ticket')} firing" if firing else "none fires"
 
 
 def _lags(audit: Audit) -> dict[str, int]:

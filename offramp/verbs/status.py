@@ -32,7 +32,7 @@ def status(
     lock_timeout: LockOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Say how it is: workers, lag, newest event, ledger, unaccounted, dead letters, conflicts, open items.
+    """Say how it is: workers, lag, newest event, ledger, unaccounted, dead letters, conflicts, open items, alerts.
 
     Broker and store are each asked for themselves. Ends with 1 if anything is unaccounted for or a topic is missing,
     else with 3 if broker or store was out of reach.

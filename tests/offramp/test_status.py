@@ -4,13 +4,17 @@ import json
 
 import pytest
 
+from alerts.model import Alert, Scope
 from offramp import streaming
+from offramp.alert_listing import STALE_US
 from offramp.config import resolve
 from offramp.errors import CHECK_FAILED, COULD_NOT_CHECK, OK
 from offramp.session import Session
 from offramp.status import Status, age
+from sinks.alerts import AlertsStore
 from sinks.double import start_double
-from sinks.rows import DeadLetterRow, LedgerRow, encode_dead_letters, encode_ledger
+from sinks.rows import DeadLetterRow, EvaluationRow, LedgerRow, encode_dead_letters, encode_ledger
+from streams.alert_inputs import row_of
 from streams.clock import FixedClock
 from streams.kafka.errors import BrokerUnavailable
 from streams.kafka.fake import FakeCluster
@@ -173,6 +177,69 @@ def test_a_message_that_the_ledger_lacks_is_unaccounted(cluster, tmp_path):
     assert (status.unaccounted, status.exit_status) == (1, CHECK_FAILED)
     assert status.store.ledger["read"] == status.store.ledger["filtered"] == 3
     assert "unaccounted  1; `offramp audit` says where" in list(status.lines())
+
+
+def alert(rule, severity="page", state="firing", ago=HOUR, scope=Scope("acme", "refunds")):  # noqa: B008 -- a tuple
+    resolved_at = NOW - 1 if state == "resolved" else None
+    return Alert(rule, scope, state, NOW - 2 * ago, NOW - ago, resolved_at, 0.6, 0.2, severity, "o", "r", "", (), "s")
+
+
+def judged(double, alerts, ago):
+    with session(double).store("tests") as opened:
+        store = AlertsStore(opened)
+        store.write_alerts([row_of(each, "d", NOW) for each in alerts])
+        store.write_evaluation(EvaluationRow("lifecycle", "h", "d", NOW - ago, "{}", NOW - ago))
+
+
+def alert_lines(status):
+    lines = list(status.lines())
+    begin = next(number for number, line in enumerate(lines) if line.startswith("alerts"))
+    return [line for line in lines[begin:] if line.startswith(("alerts", "  "))]
+
+
+def test_what_fires_is_shown_pages_first(cluster, tmp_path):
+    alerts = [
+        alert("slow", "ticket", ago=3 * HOUR),
+        alert("gone", state="resolved"),
+        alert("refused", scope=Scope("a" * 70)),
+    ]
+    with start_double(tmp_path) as double:
+        judged(double, alerts, ago=40_000_000)
+        status = asked(double)
+    assert alert_lines(status) == [
+        "alerts       1 page and 1 ticket firing; judged 40 s ago",
+        f"  page    refused: tenant {'a' * 41}…  60 min ago",
+        "  ticket  slow: tenant acme, agent_id refunds                         3 h ago",
+        "  `offramp alerts list` says why",
+    ]
+    assert max(map(len, status.lines())) <= 80
+    shown = status.as_json()["store"]["alerts"]
+    assert [each["rule"] for each in shown["firing"]] == ["refused", "slow"]
+    assert shown["firing"][1]["scope"]["agent_id"] == "refunds"
+    assert (shown["is_stale"], status.exit_status) == (False, CHECK_FAILED)  # no topic is there
+
+
+def test_of_many_that_fire_the_rest_is_counted(cluster, tmp_path):
+    with start_double(tmp_path) as double:
+        judged(double, [alert(f"rule {n}") for n in range(5)], ago=STALE_US)
+        lines = alert_lines(asked(double))
+    assert len(lines) == 5
+    assert lines[0] == "alerts       5 pages and 0 tickets firing; judged 10 min ago"
+    assert lines[-1] == "  and 2 more; `offramp alerts list` says why"
+
+
+def test_an_old_judgement_says_nothing_of_now(cluster, tmp_path):
+    with start_double(tmp_path) as double:
+        judged(double, [], ago=STALE_US + 1)
+        status = asked(double)
+    assert alert_lines(status) == ["alerts       none fires; judged 10 min ago, so what fires now is not known"]
+    assert status.as_json()["store"]["alerts"]["is_stale"] is True
+
+
+def test_that_nobody_judges_is_said(cluster, double):
+    status = asked(double)
+    assert alert_lines(status) == ["alerts       none fires; nobody judges them; `offramp run lifecycle` does"]
+    assert status.as_json()["store"]["alerts"] == {"judged_at": None, "is_stale": True, "firing": []}
 
 
 def test_it_is_a_verb_over_an_embedded_store(tmp_path):
