@@ -3,6 +3,7 @@
 What Faust is given, and what it is not:
 
 - It makes no topic (``topic_allow_declare`` is off, there is no table and so no changelog), and produces nothing.
+- It makes no directory: Faust keeps the files of tables there, and there is none.
 - The offsets that it commits do not matter: a message that it acknowledged and lost is in the store, or will be.
 - The leader is whoever is assigned the one partition of ``exit-alerts``, a topic that is planned, in place of Faust's
   own leader topic, which is not.
@@ -79,6 +80,11 @@ class _Progress:
     joined: bool = False
 
 
+class _App(faust.App):
+    def _create_directories(self) -> None:
+        """Where it is started is left as it is."""
+
+
 def make_app(
     lifecycle: Lifecycle,
     connection: Connection,
@@ -87,7 +93,7 @@ def make_app(
     evaluate: Evaluate | None = None,
 ) -> faust.App:
     """The app, not started. ``evaluate`` is asked on the leader; without it nothing is evaluated."""
-    app = faust.App(process.group, **_settings(connection, reads, process))
+    app = _App(process.group, **_settings(connection, reads, process))
     begun = lifecycle.clock.monotonic()
     progress = _Progress(begun, begun)
     _add_agents(app, lifecycle, reads)

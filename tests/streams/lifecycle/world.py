@@ -52,13 +52,13 @@ def eventually(holds, what, wait_s=WAIT_S):
 class App:
     """One process of the lifecycle app."""
 
-    def __init__(self, config, port, log):
+    def __init__(self, config, port, log, folder):
         self.port, self.log = port, log
         with log.open("ab") as stream:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.streams.lifecycle.run_app", str(config)],
-                cwd=ROOT, stdout=stream, stderr=stream,
-                env={**os.environ, "OFFRAMP_LIFECYCLE__PORT": str(port)},
+                cwd=folder, stdout=stream, stderr=stream,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "OFFRAMP_LIFECYCLE__PORT": str(port)},
             )  # fmt: skip
 
     def get(self, path):
@@ -106,6 +106,8 @@ class World:
         self.producer = None
         self.apps = []
         self.prefix = prefix
+        self.here = folder / "here"
+        self.here.mkdir()
 
     def make(self, store):
         store.migrate()
@@ -125,7 +127,7 @@ class World:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        self.apps.append(App(self.config, port, self.folder / f"app-{len(self.apps)}.log"))
+        self.apps.append(App(self.config, port, self.folder / f"app-{len(self.apps)}.log", self.here))
         return self.apps[-1]
 
     def happen(self, records, *, stored=True, announced=True):
@@ -198,3 +200,4 @@ def deployment(folder, broker, prefix):
                 for app in world.apps:
                     app.kill()
                 world.producer.close()
+            assert not list(world.here.iterdir()), "the app left something where it was started"
