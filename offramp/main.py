@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from offramp import console, verbs
 from offramp.errors import COULD_NOT_CHECK, OK, USAGE, OfframpError
@@ -44,6 +45,48 @@ def root(
 
 for _module in pkgutil.iter_modules(verbs.__path__):
     importlib.import_module(f"offramp.verbs.{_module.name}").add_to(app)
+
+
+class _Verb(TyperCommand):
+    """A verb whose texts are text: bytes that are not UTF-8 would only be noticed by the engine, or by a file that is
+    written. Names of files may be any bytes, that of a store may not."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        rest: list[str] = super().parse_args(ctx, args)
+        for param in self.params:
+            for text in _texts(ctx.params.get(param.name), param.metavar or ""):
+                if not _is_text(text):
+                    said = f"{console.plain(text)} is not UTF-8"
+                    raise typer.BadParameter(said, ctx=ctx, param_hint=[param.opts[0]])
+        return rest
+
+
+def _texts(given: Any, metavar: str) -> Iterator[str]:
+    """What has to be text of the value, or values, of an option or argument."""
+    if isinstance(given, (list, tuple)):
+        for each in given:
+            yield from _texts(each, metavar)
+    elif (isinstance(given, str) and not metavar.startswith("FILE")) or (isinstance(given, Path) and metavar == "DIR"):
+        yield str(given)
+
+
+def _is_text(given: str) -> bool:
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _make_verbs(group: typer.Typer) -> None:
+    for command in group.registered_commands:
+        command.cls = _Verb
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            _make_verbs(inner.typer_instance)
+
+
+_make_verbs(app)
 
 
 def main() -> None:
