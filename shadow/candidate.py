@@ -67,8 +67,8 @@ class Candidate(NamedTuple):
         )
         flags = flags_sql("exits.kind", "exits.facts", "exits.legacy_retries")
         judged = judge_sql({"kind": "exits.kind", "legacy_kind": "exits.legacy_kind", **flags})
-        # Whether a reviewer went against the agent's proposal is known of the exit that was decided alone.
-        recovery = recovery_sql("exits.kind", "exits.actions", "exits.decisions", "0")
+        # What the agent proposed, and a reviewer went against, is the same whatever table decides.
+        recovery = recovery_sql("exits.kind", "exits.actions", "exits.decisions", "exits.overrode")
         return _PAIRS.format(exits=exits, ambiguous=flags["ambiguous"], recovery=recovery, **judged._asdict())
 
     def not_replayable(self, select: Select, scope: Scope) -> dict[str, int]:

@@ -11,7 +11,7 @@ import pytest
 
 from classifier.table import default_text
 from tests.offramp.kit import new_directory, run, run_alone, write_lines
-from tests.shadow.pairs import COMPANIONS, EVENTS, HOSTILE, MAPPING, denied, said
+from tests.shadow.pairs import COMPANIONS, EVENTS, HOSTILE, MAPPING, completed, denied, said
 
 YEARS_S = 10**9
 COSTS = """
@@ -244,13 +244,18 @@ def test_under_the_table_that_decides_nothing_changes(home, found):
     assert again == {name: value for name, value in found.items() if name not in ("asked", "table")}
 
 
-def test_a_candidate_is_judged_from_stored_facts(home):
-    """Verified completions go to people: c1 and c2 agree no longer, c3 does, c4 is a judgement lost."""
+def strict():
+    """The default table, but that verified completions go to people."""
     text = default_text()
     row = text[text.index('id = "completion_verified"') :].split("[[rows]]")[0]
     edited = row.replace('exit = "completed"', 'exit = "human_queue"\nqueue = "judgement"')
     assert edited != row
-    (home / "strict.toml").write_text(text.replace(row, edited).replace('id = "default"', 'id = "strict"', 1))
+    return text.replace(row, edited).replace('id = "default"', 'id = "strict"', 1)
+
+
+def test_a_candidate_is_judged_from_stored_facts(home):
+    """c1 and c2 agree no longer, c3 does, c4 is a judgement lost."""
+    (home / "strict.toml").write_text(strict())
     found = json.loads(compare(home, "--table", home / "strict.toml", "--format", "json").out)
     assert found["not_replayable"] == {}
     assert (found["agreement"]["overall"]["count"], found["agreement"]["overall"]["of"]) == (2, 8)
@@ -259,6 +264,28 @@ def test_a_candidate_is_judged_from_stored_facts(home):
         "incompleteness_concealed": 3, "ambiguity_concealed": 1, "denial_retried": 1, "judgement_lost": 1,
     }  # fmt: skip
     assert "under table strict 1, which does not decide yet" in compare(home, "--table", home / "strict.toml").text
+
+
+def test_a_reviewer_who_went_against_the_agent_speaks_under_a_candidate_too():
+    """What was completed goes to people; where a reviewer went against the agent's proposal, that is right."""
+    home = new_directory()
+    write_lines(home / "events", [completed("o", 1), completed("k", 2)])
+    reviewed = {"type": "review_event", "version": 1, "tenant": "acme", "event": "decided", "decision": "of our own"}
+    reviews = [{**reviewed, "record_id": f"r-{name}", "event_id": f"ev-{name}", "overrode_proposal": against}
+               for name, against in (("o", True), ("k", False))]  # fmt: skip
+    write_lines(home / "companions", [said("o", "ok"), said("k", "ok"), *reviews])
+    run("classify", home / "events", "--store", home / "store")
+    run("load", home / "companions", "--store", home / "store")
+    (home / "map.toml").write_text(MAPPING)
+    configured(home, "offramp.toml")
+    (home / "strict.toml").write_text(strict())
+    asked = ("--format", "json")
+    [decided] = json.loads(compare(home, *asked).out)["recovery"]
+    assert (decided["kind"], decided["supports"], decided["contradicts"], decided["silent"]) == ("completed", 0, 1, 1)
+    [candidate] = json.loads(compare(home, *asked, "--table", home / "strict.toml").out)["recovery"]
+    assert (candidate["kind"], candidate["supports"], candidate["contradicts"], candidate["silent"]) == (
+        "human_queue", 1, 0, 1,
+    )  # fmt: skip
 
 
 def test_what_cannot_be_replayed_is_counted_and_left_out():
