@@ -12,7 +12,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from offramp.errors import ConfigurationError
@@ -50,8 +60,23 @@ def _hosts_and_ports(servers: list[str]) -> list[str]:
 _Path = Annotated[Path, AfterValidator(_nameable)]
 
 
+_MOST_DAYS = 18_250
+"""Fifty years. What is kept for longer ends behind 2106, where a server's dates may end and begin again in 1970."""
+_UNITS_A_DAY = {"days": 1, "s": 86_400}
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*")
+    @classmethod
+    def _in_reach(cls, value: Any, info: ValidationInfo) -> Any:
+        name = str(info.field_name)
+        most = _MOST_DAYS * _UNITS_A_DAY.get(name.rpartition("_")[2], 0)
+        if not most or value is None or value <= most:
+            return value
+        remedy = "; leave it out to keep everything" if cls.model_fields[name].default is None else ""
+        raise ValueError(f"must be at most {most}, which are fifty years{remedy}")
 
 
 class StoreSettings(_Section):

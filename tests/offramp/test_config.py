@@ -49,6 +49,14 @@ REFUSED = {
     "a section of an unknown kind": ('stroe = "x"\n', {}, "stroe: no such setting"),
     "lists that are nested too deeply": (f"x = {'[' * 5000}", {}, "offramp.toml: nested too deeply"),
     "a path that no file can have": ('[store]\npath = "\\u0000"\n', {}, "store.path: must not hold a NUL character"),
+    "too long a retention": (
+        "[store]\nkeep_events_days = 18251\n",
+        {},
+        "store.keep_events_days: must be at most 18250",
+    ),
+    "topics for ever": ("[topics]\nretention_days = inf\n", {}, "topics.retention_days: must be at most 18250, which"),
+    "a wait without end": ("[store]\nlock_timeout_s = inf\n", {}, "store.lock_timeout_s: must be at most 1576800000"),
+    "a wait that is no number": ("[shadow]\npatience_s = nan\n", {}, "shadow.patience_s: "),
     "a number for a path": ("[classify]\ntable = 1\n", {}, "classify.table: must be a path, as text in quotes"),
 }
 
@@ -60,6 +68,13 @@ def test_what_is_wrong_is_said(tmp_path, case):
         resolve(_file(tmp_path, text), environment, {})
     assert said in str(caught.value)
     assert KEY not in str(caught.value)
+
+
+def test_fifty_years_can_be_kept_and_more_is_kept_by_leaving_it_out(tmp_path):
+    days = {"keep_events_days": 18_250, "keep_ledger_days": 18_250, "keep_companions_days": None}
+    assert resolve(None, {}, {"store": days}).store.keep_events_days == 18_250
+    with pytest.raises(ConfigurationError, match="leave it out to keep everything"):
+        resolve(None, {"OFFRAMP_STORE__KEEP_LEDGER_DAYS": "99999999999999999999"}, {})
 
 
 # --- the redaction key
