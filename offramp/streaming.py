@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from offramp.config import KafkaSettings, RegistrySettings, Settings
 from offramp.errors import ConfigurationError, CouldNotCheckError
 from streams.clock import Clock
-from streams.kafka.errors import BrokerError, BrokerRejected
+from streams.kafka.errors import BrokerError, BrokerRejected, Rejection
 from streams.kafka.seam import Client, Connection, Security
 from streams.registry import Registry, RegistryAccess, RegistryRejected, RegistryUnavailable
 from streams.topics import Topics
@@ -84,9 +84,16 @@ def reachable() -> Iterator[None]:
     except RegistryUnavailable as error:
         raise CouldNotCheckError(str(error)) from error
     except BrokerRejected as error:
-        raise ConfigurationError(f"the broker refuses: {error.message}") from error
+        raise ConfigurationError(f"the broker refuses: {error.message}{_REMEDIES.get(error.reason, '')}") from error
     except BrokerError as error:
         raise CouldNotCheckError(f"the broker cannot be asked: {error}") from error
+
+
+_REMEDIES = {
+    Rejection.AUTHENTICATION: "; correct kafka.username, kafka.password, kafka.sasl_mechanism or the certificates",
+    Rejection.AUTHORIZATION: "; let kafka.username do what docs/how-to/set-up-topics.md lists under Access",
+}
+"""What to do where the message itself cannot know who asked."""
 
 
 def _secret(given: SecretStr | None) -> str:

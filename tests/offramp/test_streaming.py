@@ -89,7 +89,17 @@ def test_a_registry_that_cannot_be_used_is_a_matter_of_configuration(environment
 
 ENDS = {
     "an outage of the broker": (BrokerUnavailable("gone"), CouldNotCheckError, "the broker cannot be asked: gone"),
-    "a refusal of the broker": (BrokerRejected(Rejection.AUTHORIZATION, "no"), ConfigurationError, "refuses: no"),
+    "a refusal of the broker": (BrokerRejected(Rejection.BAD_REQUEST, "no"), ConfigurationError, "refuses: no$"),
+    "a refusal of access": (
+        BrokerRejected(Rejection.AUTHORIZATION, "no"),
+        ConfigurationError,
+        "refuses: no; let kafka.username do what",
+    ),
+    "a refusal of the user": (
+        BrokerRejected(Rejection.AUTHENTICATION, "no"),
+        ConfigurationError,
+        "refuses: no; correct kafka.username",
+    ),
     "an outage of the registry": (RegistryUnavailable("gone"), CouldNotCheckError, "gone"),
     "a refusal of the registry": (RegistryRejected("no"), ConfigurationError, "no"),
     "an error of the command": (CheckFailedError("failed"), CheckFailedError, "failed"),

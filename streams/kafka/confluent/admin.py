@@ -10,6 +10,7 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic as LibraryTopic
 
 from streams.kafka.confluent.errors import Problems, translated
+from streams.kafka.errors import BrokerError
 from streams.kafka.seam import Committed, Connection, Group, Member, NewTopic, Topic, TopicPartition
 
 _STATES = {
@@ -67,7 +68,7 @@ class ConfluentAdmin:
                     found[name] = _topic(self._wait(future), self._config(name))
                 except KafkaException as error:
                     if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        raise
+                        raise _of_topic(name, error) from error
         return found
 
     def _config(self, topic: str) -> dict[str, str]:
@@ -88,8 +89,7 @@ class ConfluentAdmin:
                 try:
                     self._wait(future)
                 except KafkaException as error:
-                    code = error.args[0]
-                    raise translated(KafkaError(code.code(), f"topic {name}: {code.str()}")) from error
+                    raise _of_topic(name, error) from error
 
     def set_config(self, topic: str, config: Mapping[str, str]) -> None:
         """See the seam."""
@@ -132,6 +132,11 @@ class ConfluentAdmin:
 
     def close(self) -> None:
         """See the seam. The library ends its threads when it is collected."""
+
+
+def _of_topic(name: str, error: KafkaException) -> BrokerError:
+    code = error.args[0]
+    return translated(KafkaError(code.code(), f"topic {name}: {code.str()}"))
 
 
 def _topic(described: Any, config: dict[str, str]) -> Topic:

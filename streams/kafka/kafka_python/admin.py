@@ -121,7 +121,7 @@ def _check(described: dict[str, Any]) -> None:
     """Raise BrokerError for a topic that could not be described."""
     if described["error_code"]:
         problem = for_code(described["error_code"]).__name__
-        raise error_of(described["error_code"], f"topic {described['name']}: {problem}; create it, or ask for access")
+        raise error_of(described["error_code"], f"topic {described['name']}: {problem}")
 
 
 def _topic(described: dict[str, Any], config: dict[str, Any]) -> Topic:

@@ -88,6 +88,9 @@ def test_who_may_not_is_told_so(secured_broker, connect, fresh):
     with pytest.raises(BrokerRejected) as refused:
         client.reader([TopicPartition(topic, 0)])
     assert refused.value.reason is Rejection.AUTHORIZATION
+    with closing(client.admin()) as admin, pytest.raises(BrokerRejected, match=f"topic {topic}: ") as refused:
+        admin.describe_topics([topic])
+    assert refused.value.reason is Rejection.AUTHORIZATION
 
 
 def test_a_password_is_not_shown():
