@@ -209,7 +209,7 @@ def test_what_fires_is_shown_pages_first(cluster, tmp_path):
     assert alert_lines(status) == [
         "alerts       1 page and 1 ticket firing; judged 40 s ago",
         f"  page    refused: tenant {'a' * 41}…  60 min ago",
-        "  ticket  slow: tenant acme, agent_id refunds                         3 h ago",
+        "  ticket  slow: tenant acme, agent_id refunds                            3 h ago",
         "  `offramp alerts list` says why",
     ]
     assert max(map(len, status.lines())) <= 80
