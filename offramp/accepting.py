@@ -163,7 +163,7 @@ def lines(verdict: Verdict) -> list[str]:
         State.OVER_CEILING: "; over its ceiling its pairs are disagreements",
     }[verdict.state]
     return [
-        f"covers {share_text(verdict)}, at most {accepted.ceiling * 100:f}".rstrip("0").rstrip(".") + " %",
+        f"covers {share_text(verdict)}, at most {accepted.ceiling_text}",
         f"until {accepted.expires}{said}",
         f"{accepted.owner}: {accepted.reason}",
     ]

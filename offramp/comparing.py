@@ -20,7 +20,7 @@ from shadow.figures import Figure, as_json, figures
 from shadow.page import as_html
 from shadow.report import LEGACY_KINDS, Disagreement, Example, Report
 from shadow.shares import Share
-from shadow.wording import NOTHING, between, instant, interval, number, percent, share, sparkline, words
+from shadow.wording import NOTHING, apart, between, instant, interval, number, percent, share, sparkline, words
 
 _MOST_ROWS = 12
 """Rows of a list that a terminal shows; the other forms have all of them."""
@@ -150,7 +150,7 @@ def _table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequen
 
 def _rest(page: Page, shown: int, in_all: int, what: str) -> None:
     if in_all > shown:
-        page.line(f"and {in_all - shown:,} more {what}; --format json names more of them")
+        page.line(f"{what} that are not shown: {in_all - shown:,}; --format json names more of them")
 
 
 def _show_agents(page: Page, seen: Coverage) -> None:
@@ -170,11 +170,14 @@ def _show_silences(page: Page, seen: Coverage) -> None:
     hours, legacy = sum(each.hours for each in seen.silences), sum(each.legacy for each in seen.silences)
     stretches = "1 stretch" if len(seen.silences) == 1 else f"{len(seen.silences):,} stretches"
     page.line(
-        f"{console.counted(hours, 'hour')} without an event, in {stretches}, with {legacy:,} legacy exits, such as:"
+        f"{console.counted(hours, 'hour')} without an event, in {stretches}, "
+        f"with {console.counted(legacy, 'legacy exit')}, such as:"
     )
     for each in sorted(seen.silences, key=lambda silence: (-silence.legacy, -silence.hours))[:3]:
         legacy_part = f", {console.counted(each.legacy, 'legacy exit')}" if each.legacy else ""
         page.line(f"from {instant(each.since)} on, {console.counted(each.hours, 'hour')}{legacy_part}", 2)
+    if seen.apart is not None:
+        page.line(apart(seen.apart))
 
 
 def _show_labels(seen: Coverage) -> None:
@@ -288,7 +291,7 @@ def _show_accepted(page: Page, found: Report) -> None:
     for each in found.accepted:
         page.line(
             f"{each.state.value}: {each.entry.text}; {each.count.pairs:,} of {each.count.paired:,} pairs, at most "
-            f"{percent(float(each.entry.ceiling))}, until {each.entry.expires}; {each.entry.owner}, {each.entry.ticket}"
+            f"{each.entry.ceiling_text}, until {each.entry.expires}; {each.entry.owner}, {each.entry.ticket}"
         )
 
 

@@ -106,6 +106,12 @@ class Accepted(BaseModel):
         return ", ".join(f"{column} {value}" for column, value in self.predicate.items())
 
     @property
+    def ceiling_text(self) -> str:
+        """The ceiling in per cent, exactly."""
+        digits = f"{self.ceiling * 100:f}"
+        return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits}%"
+
+    @property
     def expires_at(self) -> int:
         """The beginning of the day on which it expires, UTC, in microseconds."""
         return to_micros(datetime(self.expires.year, self.expires.month, self.expires.day, tzinfo=UTC))

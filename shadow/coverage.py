@@ -10,6 +10,7 @@ MOST_NAMED = 20
 """Labels, and fields of evidence, that are named; the rest is counted."""
 
 _HOUR_MICROS = 3_600_000_000
+_YEAR_HOURS = 365 * 24
 # What has neither agent nor version is one group of its own, and says so by being empty.
 _BY_AGENT = """
     SELECT
@@ -35,6 +36,7 @@ _BY_AGENT = """
 _BY_HOUR = """
     SELECT
         intDiv({moment} - {{first:Int64}}, {{hour:Int64}}) AS hour,
+        count() AS runs,
         countIf(pairing != 'event_missing') AS events,
         countIf(legacy_kind != '') AS legacy
     FROM {rows}
@@ -108,13 +110,22 @@ class Silence(NamedTuple):
     legacy: int
 
 
+class Apart(NamedTuple):
+    """How many runs lie a year or more from most others, and the bounds, in microseconds, that leave them out: from
+    ``since`` on, before ``until``, None where nothing is to be left out on that side."""
+
+    runs: int
+    since: int | None
+    until: int | None
+
+
 @dataclass(frozen=True)
 class Coverage:
     """Runs that were seen, and those of which a part is missing. Instants are microseconds, None where none is known.
 
     ``runs`` have an event, those of ``event_missing`` have none. ``waiting`` is the part of ``legacy_missing`` whose
     legacy exit may still come. ``labels`` and ``gaps`` name the most frequent of ``labels_in_all`` and ``gaps_in_all``.
-    ``silences`` are in order of time, between ``first`` and ``last``.
+    ``silences`` are in order of time, between ``first`` and ``last``. ``apart`` is None where nothing lies apart.
     """
 
     runs: int = 0
@@ -131,6 +142,7 @@ class Coverage:
     last_event: int | None = None
     agents: tuple[Agent, ...] = ()
     silences: tuple[Silence, ...] = ()
+    apart: Apart | None = None
     labels: tuple[Label, ...] = ()
     labels_in_all: int = 0
     gaps: tuple[Gap, ...] = ()
@@ -161,6 +173,8 @@ def coverage(select: Select, rows: str, scope: Scope, patient_since: int) -> Cov
     by_agent = select(_BY_AGENT.format(rows=rows, moment=MOMENT), parameters)
     total = {name: sum(row[name] for row in by_agent) for name in _COUNTED}
     first, last = _earliest(by_agent, "first"), _latest(by_agent, "last")
+    begin = 0 if first is None else first - first % _HOUR_MICROS
+    hours = [] if first is None else _hours(select, rows, scope, begin)
     named = {**scope.parameters, "most": MOST_NAMED}
     labels = select(_LABELS.format(rows=rows), named)
     gaps = select(_GAPS.format(rows=rows), named)
@@ -170,7 +184,8 @@ def coverage(select: Select, rows: str, scope: Scope, patient_since: int) -> Cov
         last=last,
         last_event=_latest(by_agent, "last_event"),
         agents=tuple(Agent(**{name: row[name] for name in Agent._fields}) for row in by_agent),
-        silences=() if first is None else silences(_hours(select, rows, scope, first), first - first % _HOUR_MICROS),
+        silences=silences(hours, begin),
+        apart=apart(hours, begin),
         labels=tuple(Label(**{name: row[name] for name in Label._fields}) for row in labels),
         labels_in_all=labels[0]["labels"] if labels else 0,
         gaps=tuple(map(_gap, gaps)),
@@ -194,14 +209,14 @@ def _latest(rows: Iterable[Mapping[str, Any]], name: str) -> int | None:
     return max((row[name] for row in rows if row[name] is not None), default=None)
 
 
-def _hours(select: Select, rows: str, scope: Scope, first: int) -> list[dict[str, Any]]:
-    parameters = {**scope.parameters, "first": first - first % _HOUR_MICROS, "hour": _HOUR_MICROS}
+def _hours(select: Select, rows: str, scope: Scope, begin: int) -> list[dict[str, Any]]:
+    parameters = {**scope.parameters, "first": begin, "hour": _HOUR_MICROS}
     return select(_BY_HOUR.format(rows=rows, moment=MOMENT), parameters)
 
 
 def silences(hours: Sequence[Mapping[str, Any]], begin: int) -> tuple[Silence, ...]:
     """Stretches of whole hours without an event. ``hours`` has those in which anything was seen, in order: number of
-    the hour from ``begin`` on, and counts of ``events`` and ``legacy`` exits."""
+    the hour from ``begin`` on, how many ``runs``, and how many of these have ``events`` and ``legacy`` exits."""
     found, since, legacy = list[Silence](), 0, 0
     for row in hours:
         if not row["events"]:
@@ -214,3 +229,31 @@ def silences(hours: Sequence[Mapping[str, Any]], begin: int) -> tuple[Silence, .
     if end > since:
         found.append(Silence(begin + since * _HOUR_MICROS, end - since, legacy))
     return tuple(found)
+
+
+def apart(hours: Sequence[Mapping[str, Any]], begin: int) -> Apart | None:
+    """The runs that lie a year or more from most others, such as those of a clock that stood at 1970. ``hours`` and
+    ``begin`` are as in :func:`silences`."""
+    groups = _groups(hours)
+    if len(groups) < 2:
+        return None
+    # Of two that have as many, the later one is what people ask about.
+    place, kept = max(enumerate(groups), key=lambda group: (_runs(group[1]), group[0]))
+    return Apart(
+        _runs(hours) - _runs(kept),
+        since=begin + kept[0]["hour"] * _HOUR_MICROS if place else None,
+        until=begin + (kept[-1]["hour"] + 1) * _HOUR_MICROS if kept is not groups[-1] else None,
+    )
+
+
+def _groups(hours: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    found: list[list[Mapping[str, Any]]] = []
+    for row in hours:
+        if not found or row["hour"] - found[-1][-1]["hour"] >= _YEAR_HOURS:
+            found.append([])
+        found[-1].append(row)
+    return found
+
+
+def _runs(hours: Iterable[Mapping[str, Any]]) -> int:
+    return sum(row["runs"] for row in hours)

@@ -66,6 +66,8 @@ def _unseen(seen: Coverage) -> Iterator[Figure]:
         yield Figure("unseen_agent", agent.agent_id, agent.agent_version, agent.runs)
     for silence in seen.silences:
         yield Figure("hours_without_events", to_iso(silence.since), "", silence.hours)
+    if seen.apart is not None:
+        yield Figure("runs_apart", _iso(seen.apart.since) or "", _iso(seen.apart.until) or "", seen.apart.runs)
     for label in seen.labels:
         yield Figure("unmapped_label", label.dispatcher, label.label, label.runs)
     for gap in seen.gaps:
@@ -126,9 +128,12 @@ def _coverage(seen: Coverage) -> dict[str, Any]:
         **{name: _iso(getattr(seen, name)) for name in ("first", "last", "last_event")},
         "unseen_agents": [each._asdict() for each in seen.unseen_agents],
         "hours_without_events": [each._asdict() | {"since": to_iso(each.since)} for each in seen.silences],
+        "runs_apart": seen.apart and {
+            "runs": seen.apart.runs, "since": _iso(seen.apart.since), "until": _iso(seen.apart.until)
+        },
         "unmapped_labels": {"labels": seen.labels_in_all, "most": [each._asdict() for each in seen.labels]},
         "evidence_gaps": {"fields": seen.gaps_in_all, "most": [each._asdict() for each in seen.gaps]},
-    }
+    }  # fmt: skip
 
 
 def _iso(micros: int | None) -> str | None:

@@ -1,7 +1,7 @@
 """A comparison as one HTML file that needs nothing beside it: no script, no network, no font of its own.
 
-Whatever comes from records is text of other people, and is escaped. Every plot stands beside the table of its numbers,
-and no meaning is in colour alone.
+Whatever comes from records is text of other people: it is escaped, cannot turn its neighbours around, and is cut where
+it is longer than anybody reads. Every plot stands beside the table of its numbers, and no meaning is in colour alone.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,7 @@ from shadow.coverage import Coverage
 from shadow.report import LEGACY_KINDS, Disagreement, Example, Report
 from shadow.shares import Share
 from shadow.style import STYLE
-from shadow.wording import NOTHING, between, instant, interval, number, percent, share, words
+from shadow.wording import NOTHING, apart, between, instant, interval, number, percent, share, words
 
 Explain = Callable[[Example], str]
 """The command that explains a run."""
@@ -75,7 +75,7 @@ def _table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[object]
     return (
         # Where it is wider than the screen it scrolls, and must be reachable by keyboard to do so.
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}">'
-        f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<table><caption><span>{escape(caption)}</span></caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
@@ -88,7 +88,28 @@ def _row(row: Sequence[object], texts: int) -> str:
 
 
 def _cell(value: object) -> str:
-    return f"{value:,}" if type(value) is int else escape(str(value))
+    return f"{value:,}" if type(value) is int else _foreign(str(value))
+
+
+_LONGEST = 200
+"""Characters of a text that are shown."""
+_JOINERS = "\u200c\u200d"
+"""Characters without a shape that scripts and emoji need."""
+
+
+def _foreign(text: str) -> str:
+    """Text that may be of other people, as one line of a page."""
+    shown = "".join(map(_visible, text[:_LONGEST]))
+    rest = f" (cut; characters in all: {len(text):,})" if len(text) > _LONGEST else ""
+    # Set apart from its neighbours, whose order letters of another direction would change.
+    return (escape(shown) if shown.isascii() else f"<bdi>{escape(shown)}</bdi>") + rest
+
+
+def _visible(character: str) -> str:
+    """The character, or its code if it has no shape, as on a terminal: such as what ends a line or turns it around."""
+    if character.isprintable() or character in _JOINERS:
+        return character
+    return character.encode("unicode_escape").decode()
 
 
 def _figures(figures: Iterable[tuple[str, str, str]]) -> str:
@@ -101,7 +122,7 @@ def _figures(figures: Iterable[tuple[str, str, str]]) -> str:
 
 
 def _more(shown: int, in_all: int, what: str) -> str:
-    return _p(f"And {in_all - shown:,} more {what}.", "aside") if in_all > shown else ""
+    return _p(f"{what} that are not shown: {in_all - shown:,}.", "aside") if in_all > shown else ""
 
 
 # --- sections
@@ -116,7 +137,7 @@ def _header(found: Report) -> str:
         )
     scope = question.scope
     asked = (("tenant", scope.tenant), ("agent", scope.agent), ("workflow", scope.workflow))
-    lines += [f"Only {name} {escape(value)}." for name, value in asked if value is not None]
+    lines += [f"Only {name} {_foreign(value)}." for name, value in asked if value is not None]
     if question.mapping:
         lines.append(f"Label mapping {escape(question.mapping['id'])} {escape(question.mapping['version'])}.")
     if question.candidate is not None:
@@ -144,10 +165,11 @@ def _coverage(found: Report) -> str:
             ]),
             _table("What is missing", ("What", "Runs", "Share", "Of"),
                    [(what, number, share(part), part.of) for what, number, part in rows]),
-            _p(f"{seen.superseded:,} earlier segments count by the latest of their run.") if seen.superseded else "",
+            _p(f"Earlier segments, each of which counts by the latest of its run: {seen.superseded:,}.")
+            if seen.superseded else "",
             _p("Legacy exits without an event name no agent and no workflow: they are those of all.")
             if found.question.scope.is_narrow else "",
-            "".join(_p(f"{runs:,} runs are in no other figure: {escape(_WHY_NOT[why])}.", "warning")
+            "".join(_p(f"Runs that are in no other figure, since {escape(_WHY_NOT[why])}: {runs:,}.", "warning")
                     for why, runs in found.not_replayable.items()),
             _agents(seen),
             _silences(seen),
@@ -170,26 +192,30 @@ _MOST_ROWS = 50
 
 def _agents(seen: Coverage) -> str:
     unseen = seen.unseen_agents
+    if not seen.runs:
+        return _p("No run was seen.", "warning")
     if not unseen:
         return _p("Every version of every agent has at least one pair.")
     rows = [(each.agent_id, each.agent_version or NOTHING, each.tenant, each.runs) for each in unseen[:_MOST_ROWS]]
     caption = f"Versions of agents with runs but no pair: {len(unseen):,} of {len(seen.agents):,}"
-    return _table(caption, ("Agent", "Version", "Tenant", "Runs"), rows, 3) + _more(len(rows), len(unseen), "versions")
+    return _table(caption, ("Agent", "Version", "Tenant", "Runs"), rows, 3) + _more(len(rows), len(unseen), "Versions")
 
 
 def _silences(seen: Coverage) -> str:
     if not seen.silences:
-        return _p("No hour between the first run and the last is without an event.")
+        return _p("No hour between the first run and the last is without an event.") if seen.runs else ""
     longest = sorted(seen.silences, key=lambda each: (-each.legacy, -each.hours))[:5]
     hours = sum(each.hours for each in seen.silences)
     return _table(
         f"Hours without an event: {hours:,}, those with most legacy exits first",
         ("From", "Hours", "Legacy exits"),
         [(instant(each.since), each.hours, each.legacy) for each in longest],
-    )
+    ) + ("" if seen.apart is None else _p(f"{escape(apart(seen.apart))}.", "warning"))
 
 
 def _labels(seen: Coverage) -> str:
+    if not seen.legacy_exits:
+        return _p("No legacy exit was seen.", "warning")
     if not seen.labels:
         return _p("Every legacy exit has a kind.")
     rows = [
@@ -199,15 +225,15 @@ def _labels(seen: Coverage) -> str:
     ]  # fmt: skip
     caption = f"Legacy exits that the mapping has no kind for: {seen.labels_in_all:,}"
     table = _table(caption, ("Dispatcher", "Label", "Error class", "Status", "Runs"), rows, 3)
-    return table + _more(len(rows), seen.labels_in_all, "labels")
+    return table + _more(len(rows), seen.labels_in_all, "Labels")
 
 
 def _gaps(seen: Coverage) -> str:
     if not seen.gaps:
-        return _p("No run lacks evidence that could have earned it a better exit.")
+        return _p("No run lacks evidence that could have earned it a better exit.") if seen.runs else ""
     rows = [(each.record, each.field, each.times) for each in seen.gaps]
     caption = f"Fields of evidence that are missing and could have earned a better exit: {seen.gaps_in_all:,}"
-    return _table(caption, ("Record", "Field", "Times"), rows, 2) + _more(len(rows), seen.gaps_in_all, "fields")
+    return _table(caption, ("Record", "Field", "Times"), rows, 2) + _more(len(rows), seen.gaps_in_all, "Fields")
 
 
 def _matrix(found: Report) -> str:
@@ -235,8 +261,8 @@ def _heat_map(found: Report) -> str:
     body = "".join(_heat_row(found, legacy) for legacy in LEGACY_KINDS)
     return (
         '<div class="scroll" role="region" tabindex="0" aria-label="Runs by legacy exit and new exit">'
-        '<table class="heat"><caption>Runs by legacy exit (down) and new exit (across). The stronger the shade, '
-        "the larger the share of the row; framed where both name the same exit.</caption>"
+        '<table class="heat"><caption><span>Runs by legacy exit (down) and new exit (across). The stronger the shade, '
+        "the larger the share of the row; framed where both name the same exit.</span></caption>"
         f'<thead><tr><th scope="col">Legacy</th>{head}<th scope="col">all</th></tr></thead><tbody>{body}</tbody>'
         "</table></div>"
     )
@@ -255,9 +281,12 @@ def _heat_row(found: Report, legacy: str) -> str:
     return f'<tr><th scope="row">{_legacy(legacy)}</th>{cells}<td>{whole:,}</td></tr>'
 
 
+_NOTHING_JUDGED = _p("No pair has a kind on both sides, so nothing can be said.", "warning")
+
+
 def _agreement(found: Report) -> str:
     if not found.judged:
-        return _p("No pair has a kind on both sides, so nothing can be said.", "warning")
+        return _NOTHING_JUDGED
     part, chance = found.agreement, found.kappa
     beside = "unknown" if chance is None else number(chance.value)
     aside = "chance alone would agree always" if chance is None else f"{number(chance.low)} to {number(chance.high)}"
@@ -282,7 +311,7 @@ def _agreement(found: Report) -> str:
 
 def _disagreements(found: Report, explain: Explain) -> str:
     if not found.disagreements:
-        return _p("There is none.")
+        return _p("There is none.") if found.judged else _NOTHING_JUDGED
     part = found.disagreeing
     rows = [
         (
@@ -322,7 +351,7 @@ def _disagreement(each: Disagreement, explain: Explain) -> str:
 
 def _examples(examples: Sequence[Example], explain: Explain) -> str:
     items = "".join(
-        f"<li>{escape(each.label or NOTHING)} against {words(each.kind)} ({escape(each.reason_code)})"
+        f"<li>{_foreign(each.label or NOTHING)} against {words(each.kind)} ({_foreign(each.reason_code)})"
         f"{f', {words(each.harm)}' if each.harm else ''}"
         f"{f', obligations left: {each.obligations:,}' if each.obligations else ''}"
         f"<br><code>{escape(explain(each))}</code></li>"
@@ -370,18 +399,19 @@ def _accepted(found: Report) -> str:
         return ""
     rows = [
         (each.entry.text, each.entry.owner, each.entry.ticket, each.state.value, str(each.entry.expires),
-         each.count.pairs, each.count.paired, percent(float(each.entry.ceiling)))
+         each.count.pairs, each.count.paired, each.entry.ceiling_text)
         for each in found.accepted
     ]  # fmt: skip
     columns = ("Accepts", "Owner", "Ticket", "State", "Expires", "Covers", "Of pairs", "At most")
-    return _table(f"Accepted differences: {found.accepted_runs:,} runs that are in no share above", columns, rows, 5)
+    return _table(f"Accepted differences; runs that are in no share above: {found.accepted_runs:,}", columns, rows, 5)
 
 
 def _harm(found: Report) -> str:
     parts = [(harm, Share(runs, found.judged)) for harm, runs in found.harms.items()]
     rows = [(words(harm), part.count, share(part), interval(part)) for harm, part in parts]
     harms = _table("The worst first; accepted differences too", ("Harm", "Runs", "Share", "95%"), rows)
-    return (harms if rows else _p("No legacy exit is known to have done harm.")) + _bill(found)
+    none = _p("No legacy exit is known to have done harm.") if found.judged else _NOTHING_JUDGED
+    return (harms if rows else none) + _bill(found)
 
 
 def _bill(found: Report) -> str:
@@ -389,9 +419,10 @@ def _bill(found: Report) -> str:
     if bill is None:
         return _p("No file of costs is configured, so harm is counted in runs alone.", "aside")
     rows = [(_legacy(c.legacy), words(c.new), c.runs, bill.text(c.each), bill.text(c.total)) for c in bill.cells]
-    unpriced = _p(f"{bill.unpriced:,} runs that disagree have no cost in the file.", "aside") if bill.unpriced else ""
+    unpriced = _p(f"Runs that disagree and have no cost in the file: {bill.unpriced:,}.", "aside")
     caption = f"Cost: {bill.text(bill.total)} {bill.unit}"
-    return _table(caption, ("Legacy", "New", "Runs", "Each", bill.unit), rows, 2) + unpriced
+    table = _table(caption, ("Legacy", "New", "Runs", "Each", bill.unit), rows, 2)
+    return (table if rows else "") + (unpriced if bill.unpriced else "")
 
 
 def _recovery(found: Report, explain: Explain) -> str:
@@ -406,10 +437,10 @@ def _recovery(found: Report, explain: Explain) -> str:
     silent = sum(row.silent for row in found.recovery)
     reversals = ""
     if found.reversals:
-        said = f"{found.reversals:,} partials turned out wrong: a later enrichment reversed them."
+        said = f"Partials that turned out wrong, since a later enrichment reversed them: {found.reversals:,}."
         reversals = _p(said, "warning") + _examples(found.reversal_examples, explain)
-    rest = _more(len(rows), len(spoken), "reasons")
-    return table + rest + _p(f"About {silent:,} runs nobody said anything.") + reversals
+    rest = _more(len(rows), len(spoken), "Reasons")
+    return table + rest + _p(f"Runs that nobody said anything about: {silent:,}.") + reversals
 
 
 def _behaviours(found: Report) -> str:
@@ -442,7 +473,10 @@ def _escalation(who: str, given: Escalation) -> tuple[object, ...]:
 
 
 def _calibration(found: Calibration) -> str:
-    left_out = f"{found.without_confidence:,} runs have no confidence, {found.without_outcome:,} no verified outcome."
+    left_out = (
+        f"Runs without a confidence: {found.without_confidence:,}; "
+        f"with one, but without a verified outcome: {found.without_outcome:,}."
+    )
     if not found.n or found.ece is None:
         return _p(f"No run has both a confidence and a verified outcome. {left_out}", "warning")
     chance = "" if found.ece_by_chance is None else f"perfect calibration would show {percent(found.ece_by_chance)}"

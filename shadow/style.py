@@ -42,7 +42,8 @@ def _variables(colours: dict[str, str], heat: tuple[str, ...]) -> str:
 
 STYLE = (
     f":root{{{_variables(LIGHT, HEAT_LIGHT)}}}"
-    f"@media(prefers-color-scheme:dark){{:root{{{_variables(DARK, HEAT_DARK)}}}}}"
+    # Paper is white, whatever the screen is.
+    f"@media screen and (prefers-color-scheme:dark){{:root{{{_variables(DARK, HEAT_DARK)}}}}}"
     """
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:68rem;padding:2rem 1.25rem 4rem;background:var(--paper);color:var(--ink);
@@ -67,10 +68,13 @@ nav a{display:inline-block;padding:.2rem 0}
 .scroll{overflow-x:auto;margin:1.25rem 0}
 table{border-collapse:collapse;min-width:24rem;font-size:.93rem;font-variant-numeric:tabular-nums}
 caption{text-align:left;padding-bottom:.4rem;font-size:.9rem}
+caption span{display:block;position:sticky;left:0;max-width:min(44rem,100vw - 2.5rem)}
 th,td{padding:.32rem .9rem .32rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--rule);
 overflow-wrap:anywhere}
 thead th{font-weight:600;white-space:nowrap;overflow-wrap:normal;vertical-align:bottom}
+td{min-width:6.5rem}
 tbody th{font-weight:400;min-width:8rem}
+.number,.heat td{min-width:0}
 .number{text-align:right;white-space:nowrap;overflow-wrap:normal}
 tr>:last-child{padding-right:.2rem}
 .heat th,.heat td{padding:.45rem .8rem;text-align:right;border:1px solid var(--rule)}
@@ -95,9 +99,18 @@ svg text{fill:var(--soft);font-size:12px}
 .examples{padding-left:1.2rem}
 .examples li{margin:.5rem 0}
 code{font:.85rem/1.4 ui-monospace,"DejaVu Sans Mono",monospace;background:var(--panel);padding:.1rem .35rem;
-border-radius:.25rem;overflow-wrap:anywhere}
+border-radius:.25rem;overflow-wrap:anywhere;unicode-bidi:isolate}
 footer{margin-top:4rem;border-top:1px solid var(--rule);font-size:.85rem}
-@media print{nav,.skip{display:none}.scroll{overflow:visible}article{break-inside:avoid}}
+@media(max-width:40rem){body{padding:1.25rem 1rem 3rem}h1{font-size:1.6rem}
+caption span{max-width:calc(100vw - 2rem)}table{min-width:100%;font-size:.87rem}th,td{padding-right:.6rem}
+.heat th,.heat td{padding:.4rem .5rem}
+.scroll{background:linear-gradient(to right,var(--paper) 40%,transparent) 0 0/2rem 100% no-repeat local,
+linear-gradient(to left,var(--paper) 40%,transparent) 100% 0/2rem 100% no-repeat local,
+linear-gradient(to right,var(--rule),transparent) 0 0/.7rem 100% no-repeat,
+linear-gradient(to left,var(--rule),transparent) 100% 0/.7rem 100% no-repeat}}
+@media print{:root{color-scheme:light}body{max-width:none;padding:0;font-size:10pt}nav,.skip{display:none}
+.scroll{overflow:visible}.heat td{print-color-adjust:exact;-webkit-print-color-adjust:exact}
+h2,h3,caption{break-after:avoid}article,figure,tr,.figures div{break-inside:avoid}}
 """ + "".join(f".heat{place}{{background:var(--heat{place})}}" for place in range(10))
 )
 """The style sheet."""

@@ -2,7 +2,8 @@
 
 from datetime import timedelta
 
-from schemas.types import EPOCH
+from schemas.types import EPOCH, to_iso
+from shadow.coverage import Apart
 from shadow.shares import Share
 
 NOTHING = "-"
@@ -43,6 +44,17 @@ def instant(micros: int | None) -> str:
     if micros is None:
         return "never"
     return (EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%d %H:%M").zfill(16)
+
+
+def apart(given: Apart) -> str:
+    """How many runs lie apart, and the options that leave them out. Their bounds are whole hours."""
+    bounds = (("since", given.since), ("until", given.until))
+    options = " ".join(f"--{name} {_hour(micros)}" for name, micros in bounds if micros is not None)
+    return f"Runs a year or more from the others, which stretch the period: {given.runs:,}. Without them: {options}"
+
+
+def _hour(micros: int) -> str:
+    return f"{to_iso(micros)[:19]}Z"
 
 
 def words(name: str) -> str:

@@ -149,7 +149,7 @@ def test_a_check_says_what_became_of_each(store, file):
     assert "accepted.toml: 3 accepted differences, 2 of them lapsed" in " ".join(shown.text.split())
     heads = [line for line in lines if line.endswith("OPS-1)")]
     assert [head.split(":")[0] for head in heads] == ["over ceiling", "expired", "stands"]
-    assert "  covers 2 of 5 paired runs (40.0%, interval 11.8% to 76.9%), at most 20 %" in lines
+    assert "  covers 2 of 5 paired runs (40.0%, interval 11.8% to 76.9%), at most 20%" in lines
     assert "  until 2020-01-01; past that day its pairs are disagreements" in lines
 
 

@@ -59,6 +59,14 @@ def problems(text):
     return caught.value.problems
 
 
+@pytest.mark.parametrize(
+    ("ceiling", "text"),
+    [("1", "100%"), ("1.0", "100%"), ("0.1", "10%"), ("0.05", "5%"), ("0.125", "12.5%"), ("1e-9", "0.0000001%")],
+)
+def test_a_ceiling_is_shown_exactly(ceiling, text):
+    assert entry(ceiling=ceiling).ceiling_text == text
+
+
 def test_an_entry_is_read_as_it_is_written():
     found = entry()
     assert found.predicate == {"disagreement": "over_escalation", "agent_id": "claims"}

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shadow.coverage import Agent, Coverage, Silence, silences
+from shadow.coverage import Agent, Apart, Coverage, Silence, apart, silences
 
 HOUR = 3_600_000_000
 seen_hours = st.dictionaries(st.integers(0, 40), st.tuples(st.integers(0, 2), st.integers(0, 2)))
@@ -47,3 +47,30 @@ def test_an_agent_is_unseen_only_if_no_run_of_that_version_is_paired():
     )  # fmt: skip
     unseen = Coverage(agents=agents).unseen_agents
     assert [(each.tenant, each.agent_version) for each in unseen] == [("acme", "1"), ("other", "2")]
+
+
+YEAR = 365 * 24
+
+
+def at(**hours):
+    """Rows of so many runs, by the name of their hour."""
+    return [{"hour": int(name[1:]), "runs": runs, "events": runs, "legacy": 0} for name, runs in hours.items()]
+
+
+def test_what_lies_a_year_away_is_named_with_what_leaves_it_out():
+    assert apart([], 0) is None
+    assert apart(at(h0=1), 0) is None
+    assert apart(at(h0=1, **{f"h{YEAR - 1}": 9}), 0) is None
+    assert apart(at(h0=1, **{f"h{YEAR}": 9}), 5 * HOUR) == Apart(1, (YEAR + 5) * HOUR, None)
+    assert apart(at(h0=8, h3=1, **{f"h{YEAR + 3}": 2}), 5 * HOUR) == Apart(2, None, 9 * HOUR)
+    both = {f"h{YEAR}": 3, f"h{YEAR + 9}": 3, f"h{3 * YEAR}": 5}
+    assert apart(at(h0=2, **both), 0) == Apart(7, YEAR * HOUR, (YEAR + 10) * HOUR)
+    assert apart(at(h0=2, **{f"h{YEAR}": 2}), 0) == Apart(2, YEAR * HOUR, None)
+
+
+def test_the_bounds_leave_out_what_lies_apart_and_nothing_else():
+    hours = at(h0=2, **{f"h{YEAR}": 3, f"h{YEAR + 9}": 3, f"h{3 * YEAR}": 5})
+    found = apart(hours, 0)
+    inside = [row for row in hours if found.since <= row["hour"] * HOUR < found.until]
+    assert sum(row["runs"] for row in hours) - sum(row["runs"] for row in inside) == found.runs
+    assert apart(inside, 0) is None

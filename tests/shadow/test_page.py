@@ -1,7 +1,8 @@
-"""The page's colours can be read, in light and in dark."""
+"""The page's colours can be read, in light and in dark, and foreign text does nothing to it."""
 
 import pytest
 
+from shadow.page import _foreign
 from shadow.style import DARK, HEAT_DARK, HEAT_LIGHT, LIGHT
 
 
@@ -32,3 +33,24 @@ def test_text_stands_out(colours, heat):
     assert contrast(colours["line"], colours["paper"]) >= 3
     assert all(contrast(colours["same"], shade) >= 3 for shade in heat)
     assert len(heat) == 10
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("<b>&", "&lt;b&gt;&amp;"),
+        ("two\nlines\x00", "two\\nlines\\x00"),
+        ("\u202eabc\u2066", "\\u202eabc\\u2066"),
+        ("größe", "<bdi>größe</bdi>"),
+        ("رفض", "<bdi>رفض</bdi>"),
+        # The sign that joins the parts of an emoji or of a word has no shape, and is no trick.
+        ("👩\u200d👧", "<bdi>👩\u200d👧</bdi>"),
+        ("\udcff", "\\udcff"),
+        ("x" * 200, "x" * 200),
+        ("x" * 10_200, "x" * 200 + " (cut; characters in all: 10,200)"),
+        ("<" * 201, "&lt;" * 200 + " (cut; characters in all: 201)"),
+    ],
+)
+def test_foreign_text_is_one_line_of_what_it_says(text, shown):
+    assert _foreign(text) == shown
