@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(VENV)/installed  ## set up, classify real agent runs, say what was found
 	@examples/demo.sh $(BIN)/offramp
 
-test: $(VENV)/dev broker-if-possible monitors-if-possible  ## set up and run the tests
+test: $(VENV)/dev broker-if-possible monitors-if-possible browser-if-possible  ## set up and run the tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(TESTS)
 
 .PHONY: test-broker faults
@@ -95,6 +95,20 @@ monitors-if-possible: $(BIN)/python
 $(VENV)/monitors/complete: | $(BIN)/python
 	rm -rf $(@D) && mkdir -p $(@D)
 	apt-get update -qq && cd $(@D) && apt-get download -qq prometheus prometheus-alertmanager && for package in *.deb; do dpkg -x $$package . || exit 1; done
+	@touch $@
+
+.PHONY: browser browser-if-possible
+browser: $(VENV)/browser/complete  ## fetch Chromium and axe-core, which look at HTML in tests
+
+# Without them the tests that need one say so and are skipped, or fail where CI is set.
+browser-if-possible: $(BIN)/python
+	@$(MAKE) --no-print-directory browser || echo "Chromium and axe-core could not be fetched: tests that need one are skipped"
+
+$(VENV)/browser/complete: tests/browser/package.json tests/browser/package-lock.json | $(BIN)/python
+	@command -v chromium >/dev/null || $(MAKE) --no-print-directory apt PACKAGES="chromium fonts-dejavu-core"
+	@command -v npm >/dev/null || $(MAKE) --no-print-directory apt PACKAGES=npm
+	rm -rf $(@D) && mkdir -p $(@D) && cp tests/browser/package*.json $(@D)
+	npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
 .PHONY: apt
