@@ -261,6 +261,21 @@ def test_where_the_log_begins_and_ends_and_what_came_when(lab, topic):
             reader.seek(TopicPartition(topic, 5), 0)
 
 
+def test_of_any_partition_it_is_told_where_its_log_begins_and_ends(lab, topic, fresh):
+    """Also of those that the reader is not assigned, beside one of which it knows everything."""
+    known, new, moment = TopicPartition(topic, 0), TopicPartition(fresh("other"), 0), 1_700_000_000_000_000
+    create(lab.client, new.topic)
+    write(lab.client, Outgoing(new.topic, b"k", b"v", timestamp_us=moment))
+    for question, answers in (
+        (lambda reader, asked: reader.beginning_offsets(asked), {known: 0, new: 0}),
+        (lambda reader, asked: reader.end_offsets(asked), {known: 0, new: 1}),
+        (lambda reader, asked: reader.offsets_for_times(dict.fromkeys(asked, moment)), {known: None, new: 0}),
+    ):
+        with closing(lab.client.reader([known])) as reader:
+            assert question(reader, [known]) == {known: answers[known]}
+            assert question(reader, [known, new]) == answers
+
+
 # --- groups
 
 

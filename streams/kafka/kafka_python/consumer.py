@@ -108,22 +108,35 @@ class KafkaPythonReader:
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """See the seam."""
-        asked = [LibraryPartition(*partition) for partition in partitions]
-        with at_the_edge():
-            return _by_partition(self._library.beginning_offsets(asked, timeout_ms=self._timeout_ms))
+        return self._offsets(self._library.beginning_offsets, partitions)
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """See the seam."""
+        return self._offsets(self._library.end_offsets, partitions)
+
+    def _offsets(self, ask: Callable[..., Any], partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Of several partitions the library leaves out those whose leader it does not know, and then misses them.
+
+        Of one alone it waits until it knows.
+        """
         asked = [LibraryPartition(*partition) for partition in partitions]
         with at_the_edge():
-            return _by_partition(self._library.end_offsets(asked, timeout_ms=self._timeout_ms))
+            try:
+                return _by_partition(ask(asked, timeout_ms=self._timeout_ms))
+            except KeyError:
+                alone = (ask([each], timeout_ms=self._timeout_ms) for each in asked)
+                return {place: offset for found in alone for place, offset in _by_partition(found).items()}
 
     def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """See the seam."""
-        asked = {LibraryPartition(*partition): micros // 1000 for partition, micros in times.items()}
+        return {partition: self._offset_for_time(partition, micros) for partition, micros in times.items()}
+
+    def _offset_for_time(self, partition: TopicPartition, micros: int) -> int | None:
+        """One at a time: of several, the library has none for those whose leader it does not know."""
+        asked = LibraryPartition(*partition)
         with at_the_edge():
-            found = self._library.offsets_for_times(asked, timeout_ms=self._timeout_ms)
-        return {TopicPartition(*tp): None if at is None or at.offset < 0 else at.offset for tp, at in found.items()}
+            at = self._library.offsets_for_times({asked: micros // 1000}, timeout_ms=self._timeout_ms)[asked]
+        return None if at is None or at.offset < 0 else int(at.offset)
 
     def close(self) -> None:
         """See the seam."""
