@@ -1,27 +1,38 @@
 """The classify worker, wired: settings to broker, registry, store and stages."""
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from offramp.config import WorkerSettings
-from offramp.errors import ConfigurationError
+from offramp.config import RegistrySettings, WorkerSettings
+from offramp.errors import ConfigurationError, CouldNotCheckError
 from offramp.observing import unwatched, watched
 from offramp.session import Session
 from offramp.streaming import client, reachable, registry, topics
+from schemas.wire import SchemaSource
 from streams.classify import ClassifyWorker, Pace, Publisher
+from streams.clock import Clock
 from streams.cut import Limits
 from streams.ingest import Writer
 from streams.kafka.seam import Client, Subscription, TopicPartition
 from streams.logs import log_to
 from streams.messages import NoRegistry
 from streams.observer import WorkerObserver
+from streams.parallel import Pool, WorkerLostError
 from streams.start import Start, StartUnknownError
 from streams.topics import Topics
-from streams.worker import Setup
+from streams.worker import Outcome, Setup, Task
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+MOST_PROCESSES = 2
+"""Processes that judge for one worker, if nothing is set: what one consumer and one store keep up with."""
 
 
 def run_classify(session: Session, start: Start | None = None, *, until_end: bool = False) -> None:
@@ -32,20 +43,21 @@ def run_classify(session: Session, start: Start | None = None, *, until_end: boo
     settings, planned = session.settings, topics(session.settings)
     log_to(sys.stderr)
     with reachable(), session.store("run classify") as store, _stopping() as stopped:
-        broker, setup = client(settings.kafka), _setup(session)
+        broker = client(settings.kafka)
         ends = _ends(broker, planned) if until_end else None
         with (
-            unwatched(setup) if until_end else watched(session, broker, planned, setup) as work,
-            _publish(session, broker, planned, work.observer) as publish,
+            unwatched() if until_end else watched(session, broker, planned) as observer,
+            _publish(session, broker, planned, observer) as publish,
+            _judging(session) as judge,
         ):
             worker = ClassifyWorker(
                 client=broker,
                 subscription=_subscription(session, planned),
-                worker=work.worker,
+                judge=judge,
                 writer=Writer(store, session.table, session.clock.now_micros, publish),
                 resume=lambda partition: store.ledger_end(partition.topic, str(partition.partition)),
                 clock=session.clock,
-                observer=work.observer,
+                observer=observer,
                 pace=_pace(settings.worker),
                 start=start,
             )
@@ -73,16 +85,39 @@ def _subscription(session: Session, planned: Topics) -> Subscription:
     )
 
 
+@contextmanager
+def _judging(session: Session) -> Iterator[Callable[[Task], "Future[Outcome]"]]:
+    """What decodes, redacts and classifies, in so many processes as are set."""
+    chosen = session.settings.worker.processes
+    try:
+        with Pool(_processes() if chosen is None else chosen).started(_setup(session)) as judge:
+            yield judge
+    except WorkerLostError as error:
+        raise CouldNotCheckError(f"{error} (worker.processes); start it again, nothing is lost") from None
+
+
+def _processes() -> int:
+    """As many as one consumer and one store keep at work, and none where they would only take turns."""
+    cores = len(os.sched_getaffinity(0))
+    return min(cores, MOST_PROCESSES) if cores > 1 else 0
+
+
 def _setup(session: Session) -> Setup:
     settings, (table, unproven) = session.settings, session.chosen
+    schemas = partial(_schemas, settings.registry, session.clock)
+    schemas()  # so that what is set wrongly ends the command, and not a process of it
     return Setup(
         table.text,
         session.redactor,
         announcements=settings.worker.announce,
         unproven=unproven,
         limits=Limits(message_bytes=settings.worker.max_message_bytes),
-        schemas=registry(settings.registry, session.clock) or NoRegistry(),
+        schemas=schemas,
     )
+
+
+def _schemas(settings: RegistrySettings, clock: Clock) -> SchemaSource:
+    return registry(settings, clock) or NoRegistry()
 
 
 def _pace(settings: WorkerSettings) -> Pace:

@@ -215,6 +215,9 @@ class WorkerSettings(_Section):
     """How the classify worker takes messages from the broker to the store."""
 
     batch_records: int = Field(10_000, ge=1, description="messages that are stored together at most")
+    processes: int | None = Field(
+        None, ge=0, le=256, description="processes that decode and classify; two if absent, none on a single core"
+    )
     linger_s: float = Field(0.25, ge=0, description="seconds that a batch waits for more")
     max_message_bytes: int = Field(Limits.message_bytes, ge=1024, description="larger messages are dead letters")
     announce: bool = Field(default=True, description="whether classifications go to the topic exit-classifications")

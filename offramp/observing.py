@@ -19,7 +19,6 @@ from streams.observer import LogObserver, Observers, WorkerObserver
 from streams.pages import Pages, Verdict, serving, verdict_page
 from streams.topics import Topics
 from streams.watch import Watch
-from streams.worker import Setup, Worker
 
 if TYPE_CHECKING:
     from streams.metrics import Metrics
@@ -30,24 +29,16 @@ MISSED = 3
 """How many questions in a row may go unanswered before the worker is not ready."""
 
 
-@dataclass(frozen=True)
-class Watched:
-    """A worker, and who is to be told what becomes of its batches."""
-
-    worker: Worker
-    observer: WorkerObserver
+@contextmanager
+def unwatched() -> Iterator[WorkerObserver]:
+    """Who is told of a worker that ends by itself: only the log."""
+    yield LogObserver()
 
 
 @contextmanager
-def unwatched(setup: Setup) -> Iterator[Watched]:
-    """A worker of which only the log is told: one that ends by itself."""
-    yield Watched(Worker(setup), LogObserver())
-
-
-@contextmanager
-def watched(session: Session, broker: Client, planned: Topics, setup: Setup) -> Iterator[Watched]:
-    """A worker whose pages can be asked while the context lasts. Raises ConfigurationError if nobody can listen there,
-    or what a setting needs is not installed."""
+def watched(session: Session, broker: Client, planned: Topics) -> Iterator[WorkerObserver]:
+    """Who is told of a worker whose pages can be asked while the context lasts. Raises ConfigurationError if nobody can
+    listen there, or what a setting needs is not installed."""
     settings = session.settings.worker
     with ExitStack() as stack:
         health = Health(session.clock, settings.stalled_after_s, MISSED * settings.watch_s)
@@ -59,7 +50,7 @@ def watched(session: Session, broker: Client, planned: Topics, setup: Setup) -> 
             metrics = _metrics(session, health, planned)
             observers.append(metrics)
             stack.enter_context(_shown(session, broker, planned, health, metrics))
-        yield Watched(_worker(setup, traces), Observers(tuple(observers)))
+        yield Observers(tuple(observers))
 
 
 def _metrics(session: Session, health: Health, planned: Topics) -> "Metrics":
@@ -170,11 +161,3 @@ def _traces(session: Session) -> Iterator["Traces | None"]:
         raise ConfigurationError(f"traces.url: {error.name} is not installed; install offramp[otel]") from None
     with tracing(settings.url, settings.ratio, version("offramp")) as tracer:
         yield Traces(tracer, session.clock)
-
-
-def _worker(setup: Setup, traces: "Traces | None") -> Worker:
-    if traces is None:
-        return Worker(setup)
-    from streams.tracing import TracedWorker
-
-    return TracedWorker(setup, traces)

@@ -7,14 +7,17 @@ Its stages, each batch through all of them, in this order::
 Up to 4 nothing leaves the process. What 5 to 7 do is idempotent, by identity or, on topics, by saying the same again.
 With 8 a message is dealt with: the ledger alone says where to go on. 9 tells Kafka, for those who watch lag.
 
-Stages 5 to 8 of one batch run in a thread of their own while the next is read and judged: one at a time, in order.
-Before partitions come or go, what is under way is finished, inside a deadline.
+Three batches are under way at once: while one is read, the one before is decoded, redacted and classified, by other
+processes where there are some, and the one before that goes through 5 to 8, in a thread of its own: one at a time, in
+order, none before the one that it follows. Before partitions come or go, what is under way is finished, inside a
+deadline.
 
 An outage at any stage moves no offset: the batch waits, the partitions are paused, polls keep the membership, and it is
 tried again. What was revoked meanwhile is dropped: its ledger rows were not written, so its next owner reads it.
 """
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -31,23 +34,26 @@ from streams.redrive import dlq_message, dlq_notice
 from streams.registry import RegistryUnavailable
 from streams.start import Start, StartUnknownError
 from streams.topics import Topics
-from streams.worker import Announcement, Outcome, Task, Worker
+from streams.worker import Announcement, Outcome, Task
 
 Partitions = frozenset[TopicPartition]
 OUTAGES = (StoreUnavailable, BrokerUnavailable, RegistryUnavailable)
 """What is waited out. Anything else that a stage raises ends the worker, and loses nothing."""
+AHEAD = 1
+"""Batches that are judged while one is stored."""
 
 
 @dataclass(frozen=True)
 class Pace:
     """How much at a time, and how long to wait. Times in seconds.
 
-    A batch is stored once it has ``batch_records`` messages or is ``linger_s`` old. After an outage the next try waits
-    ``retry_s``, then twice as long, up to ``retry_most_s``. Producing has ``flush_s`` to be confirmed. Before
-    partitions go to somebody else, the batch that is under way has ``revoke_s`` to be stored.
+    A batch is stored once it has ``batch_records`` messages or is ``linger_s`` old, and judged ``piece_records`` at a
+    time. After an outage the next try waits ``retry_s``, then twice as long, up to ``retry_most_s``. Producing has
+    ``flush_s`` to be confirmed. Before partitions go to somebody else, what is under way has ``revoke_s`` to be stored.
     """
 
     batch_records: int = 10_000
+    piece_records: int = 1_000
     linger_s: float = 0.25
     poll_s: float = 0.5
     retry_s: float = 0.1
@@ -71,8 +77,8 @@ class Observer(Protocol):
         """Messages from ``first`` up to ``end`` were deleted by the broker before they were read."""
         ...
 
-    def stored(self, report: Report, positions: Mapping[TopicPartition, int], seconds: float) -> None:
-        """A batch went through all stages in so many seconds: what became of it, and where each partition stands."""
+    def stored(self, report: Report, batch: Sequence[Fetched], seconds: float) -> None:
+        """A batch went through all stages in so many seconds: what became of it, and what was read."""
         ...
 
     def idle(self) -> None:
@@ -84,13 +90,31 @@ class Observer(Protocol):
         ...
 
 
+def behind(batch: Sequence[Fetched]) -> dict[TopicPartition, int]:
+    """Where each partition stands once what was read of it is stored."""
+    return {part.partition: part.next_offset for part in batch}
+
+
+@dataclass
+class _Piece:
+    """Some messages of one partition, and what becomes of them."""
+
+    partition: TopicPartition
+    task: Task
+    judged: "Future[Outcome]"
+
+
+class _PredecessorFailedError(Exception):
+    """A batch was not stored, because the one before it was not."""
+
+
 @dataclass
 class _Batch:
-    """What one round read, what became of it, and its storing, once that has begun."""
+    """What one round read, what becomes of it piece by piece, and its storing."""
 
     fetched: list[Fetched]
-    outcomes: list[Outcome]
     started: float
+    pieces: list[_Piece] = field(default_factory=list)
     stored: "Future[Report]" = field(default_factory=Future)
 
     def gaps(self, positions: Mapping[TopicPartition, int]) -> Partitions:
@@ -106,21 +130,21 @@ class _Batch:
     def keep(self, ours: Container[TopicPartition]) -> None:
         """Forget what is no longer ours."""
         self.fetched = [part for part in self.fetched if part.partition in ours]
-        places = {(part.partition.topic, str(part.partition.partition)) for part in self.fetched}
-        self.outcomes = [outcome for outcome in self.outcomes if (outcome.source, outcome.partition) in places]
+        self.pieces = [piece for piece in self.pieces if piece.partition in ours]
 
 
 @dataclass
 class ClassifyWorker:
     """Reads, classifies and stores until it is told to stop.
 
-    ``worker`` does stages 2 to 4, ``writer`` 5 to 8. ``resume`` gives, of a partition, the offset up to which the
-    ledger knows every message, None if it knows none. Writer and ``resume`` are never used at the same time.
+    ``judge`` does stages 2 to 4, or has them done, ``writer`` 5 to 8. ``resume`` gives, of a partition, the offset up
+    to which the ledger knows every message, None if it knows none. Writer and ``resume`` are never used at the same
+    time.
     """
 
     client: Client
     subscription: Subscription
-    worker: Worker
+    judge: Callable[[Task], "Future[Outcome]"]
     writer: Writer
     resume: Callable[[TopicPartition], int | None]
     clock: Clock
@@ -129,7 +153,8 @@ class ClassifyWorker:
     start: Start | None = None
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     """Where each partition that is ours stands: everything before is stored."""
-    _under_way: _Batch | None = None
+    _under_way: deque[_Batch] = field(default_factory=deque)
+    """Oldest first."""
     _is_waiting: bool = False
     _unplaced: Partitions = frozenset()
     """Ours, and in an outage nobody could tell yet where they go on. Paused."""
@@ -150,15 +175,16 @@ class ClassifyWorker:
 
     def _round(self, consumer: Consumer, stop: Callable[[], bool]) -> None:
         if self._unplaced:
+            self._finish(consumer, stop, left=0)
             self._place(consumer)
         fetched, started = self._poll(consumer), self.clock.monotonic()
-        outcomes = self._judged(consumer, fetched, stop)
-        is_idle = self._under_way is None and not fetched and not self._unplaced
-        self._finish(consumer, stop)
-        if is_idle:
+        if fetched:
+            self._finish(consumer, stop, left=AHEAD)
+            self._begin(consumer, _Batch(fetched, started))
+        elif self._under_way:
+            self._finish(consumer, stop, left=0)
+        elif not self._unplaced:
             self.observer.idle()
-        elif fetched and outcomes is not None:
-            self._begin(consumer, _Batch(fetched, outcomes, started))
 
     # --- 1 poll
 
@@ -195,76 +221,97 @@ class ClassifyWorker:
 
     # --- 2 decode, 3 redact, 4 classify
 
-    def _judged(self, consumer: Consumer, fetched: list[Fetched], stop: Callable[[], bool]) -> list[Outcome] | None:
-        """What becomes of messages; None if it was not known when ``stop`` said so."""
-        attempt = 0
-        while True:
-            try:
-                return [self.worker.run(task) for task in self._tasks(fetched)]
-            except RegistryUnavailable as error:
-                attempt += 1
-                self._wait(consumer, error, attempt, stop)
-                if stop():
-                    return None
+    def _begin(self, consumer: Consumer, batch: _Batch) -> None:
+        """Have what is ours judged and stored. What does not go on where its partition stands, once all before it is
+        stored, is read again from there: the ledger's end says that everything before it is stored."""
+        stands = self._stands()
+        gaps = batch.gaps(stands)
+        for partition in gaps:
+            consumer.seek(partition, stands[partition])
+        batch.keep(stands.keys() - gaps)
+        if batch.pieces:
+            self._judge_again(batch.pieces)
+        else:
+            batch.pieces = list(self._pieces(batch.fetched))
+        before = self._under_way[-1].stored if self._under_way else None
+        batch.stored = self._thread.submit(self._store, batch.pieces, before)
+        self._under_way.append(batch)
 
-    def _tasks(self, fetched: list[Fetched]) -> list[Task]:
-        now = self.clock.now_micros()
-        return [
-            Task(Messages.of(part), part.partition.topic, str(part.partition.partition), now)
-            for part in fetched
-            if part.messages and part.partition in self.positions
-        ]
+    def _stands(self) -> dict[TopicPartition, int]:
+        """Where each partition that is ours will stand once all that is under way is stored."""
+        stands = dict(self.positions)
+        for batch in self._under_way:
+            for partition, offset in behind(batch.fetched).items():
+                if partition in stands:
+                    stands[partition] = max(stands[partition], offset)
+        return stands
+
+    def _pieces(self, fetched: Sequence[Fetched]) -> Iterator[_Piece]:
+        now, limit = self.clock.now_micros(), self.pace.piece_records
+        for part in fetched:
+            for messages in Messages.of(part).pieces(limit):
+                task = Task(messages, part.partition.topic, str(part.partition.partition), now)
+                yield _Piece(part.partition, task, self.judge(task))
+
+    def _judge_again(self, pieces: Sequence[_Piece]) -> None:
+        """Where an outage was in the way. The rest stays as it is, so that what is inserted again is the same."""
+        for piece in pieces:
+            if piece.judged.done() and piece.judged.exception() is not None:
+                piece.judged = self.judge(piece.task)
 
     # --- 5 insert, 6 dead-letter, 7 produce, 8 ledger; 9 commit
 
-    def _begin(self, consumer: Consumer, batch: _Batch) -> None:
-        """Store what is ours. What does not go on where its partition stands is read again from there: the ledger's end
-        says that everything before it is stored."""
-        gaps = batch.gaps(self.positions)
-        for partition in gaps:
-            consumer.seek(partition, self.positions[partition])
-        batch.keep(self.positions.keys() - gaps)
-        batch.stored = self._thread.submit(self._store, batch.outcomes)
-        self._under_way = batch
-
-    def _store(self, outcomes: list[Outcome]) -> Report:
-        report = Report()
+    def _store(self, pieces: Sequence[_Piece], before: "Future[Report] | None") -> Report:
+        if before is not None and (before.cancelled() or before.exception() is not None):
+            raise _PredecessorFailedError
+        report, outcomes = Report(), [piece.judged.result() for piece in pieces]
         if outcomes:
             self.writer.write_batch(outcomes, report)
         return report
 
-    def _finish(self, consumer: Consumer, stop: Callable[[], bool]) -> None:
-        """Wait until what is under way is stored, however long an outage lasts, and say so to Kafka."""
+    def _finish(self, consumer: Consumer, stop: Callable[[], bool], left: int) -> None:
+        """Wait until no more than ``left`` batches are under way, however long an outage lasts, and say so to Kafka."""
         attempt = 0
-        while (batch := self._under_way) is not None:
+        while len(self._under_way) > left:
             try:
-                report = batch.stored.result()
+                report = self._under_way[0].stored.result()
             except OUTAGES as error:
                 attempt += 1
                 self._wait(consumer, error, attempt, stop)
                 if stop():
-                    self._under_way = None
+                    self._under_way.clear()
                     return
-                self._begin(consumer, batch)
+                self._begin_again(consumer)
             else:
-                self._end(consumer, batch, report)
+                self._end(consumer, report)
+                attempt = 0
+
+    def _begin_again(self, consumer: Consumer) -> None:
+        """The oldest was not stored, so none of those behind it was."""
+        failed, self._under_way = self._under_way, deque()
+        for batch in failed:
+            self._begin(consumer, batch)
 
     def _finish_in_time(self, consumer: Consumer) -> None:
         """The same before partitions go: one try, inside a deadline. What is not stored then, its next owner reads."""
-        batch = self._under_way
-        if batch is None or self._is_waiting:
+        if self._is_waiting:
             return
+        until = self.clock.monotonic() + self.pace.revoke_s
         try:
-            self._end(consumer, batch, batch.stored.result(self.pace.revoke_s))
+            while self._under_way:
+                left = max(until - self.clock.monotonic(), 0)
+                self._end(consumer, self._under_way[0].stored.result(left))
         except (*OUTAGES, TimeoutError) as error:
-            self._under_way = None
+            for batch in self._under_way:
+                batch.stored.cancel()
+            self._under_way.clear()
             self.observer.waits(error, 1)
 
-    def _end(self, consumer: Consumer, batch: _Batch, report: Report) -> None:
-        self._under_way = None
-        stands = {part.partition: part.next_offset for part in batch.fetched}
-        self._commit(consumer, stands)
-        self.observer.stored(report, stands, self.clock.monotonic() - batch.started)
+    def _end(self, consumer: Consumer, report: Report) -> None:
+        """The oldest is stored."""
+        batch = self._under_way.popleft()
+        self._commit(consumer, behind(batch.fetched))
+        self.observer.stored(report, batch.fetched, self.clock.monotonic() - batch.started)
 
     def _commit(self, consumer: Consumer, positions: Mapping[TopicPartition, int]) -> None:
         """Tell Kafka where we stand. If it does not hear, the next commit says so too: nothing here relies on it."""

@@ -6,14 +6,14 @@ is live, and not ready.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streams.classify import Partitions
+from streams.classify import Partitions, behind
 from streams.clock import Clock
 from streams.ingest import Report
 from streams.kafka.errors import BrokerRejected
-from streams.kafka.seam import Outgoing, TopicPartition
+from streams.kafka.seam import Fetched, Outgoing, TopicPartition
 from streams.pages import Verdict
 
 
@@ -79,9 +79,9 @@ class Health:
         """Messages that are gone are nothing to wait for."""
         self._move({partition: end})
 
-    def stored(self, report: Report, positions: Mapping[TopicPartition, int], seconds: float) -> None:  # noqa: ARG002 -- the observer's protocol
+    def stored(self, report: Report, batch: Sequence[Fetched], seconds: float) -> None:  # noqa: ARG002 -- the observer's protocol
         """A batch is done, so nothing is out of reach."""
-        self._move(positions)
+        self._move(behind(batch))
         self._outage = ""
 
     def idle(self) -> None:

@@ -29,8 +29,12 @@ class Messages:
 
     def parts(self) -> Iterator["Messages"]:
         """The same in several batches of :data:`PART_RECORDS` messages."""
-        for start in range(0, len(self.items), PART_RECORDS):
-            behind = start + PART_RECORDS
+        return self.pieces(PART_RECORDS)
+
+    def pieces(self, size: int) -> Iterator["Messages"]:
+        """The same in several batches of so many messages."""
+        for start in range(0, len(self.items), size):
+            behind = start + size
             end = self.items[behind].offset if behind < len(self.items) else self.end
             yield Messages(self.items[start:behind], end)
 

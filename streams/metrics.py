@@ -5,7 +5,7 @@ exported from the start as zero, so that a rate is right from the first time on.
 is no longer exported.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -24,7 +24,7 @@ from streams.clock import Clock
 from streams.health import Health
 from streams.ingest import Report
 from streams.kafka.errors import BrokerRejected, BrokerUnavailable
-from streams.kafka.seam import Outgoing, TopicPartition
+from streams.kafka.seam import Fetched, Outgoing, TopicPartition
 from streams.pages import METRICS_TYPE, Page
 from streams.registry import RegistryUnavailable
 from streams.worker import TERMINAL_EVENT
@@ -143,7 +143,7 @@ class Metrics:
         """Count what nobody will read any more."""
         self._expired.labels(partition.topic).inc(end - first)
 
-    def stored(self, report: Report, positions: Mapping[TopicPartition, int], seconds: float) -> None:  # noqa: ARG002 -- the observer's protocol
+    def stored(self, report: Report, batch: Sequence[Fetched], seconds: float) -> None:  # noqa: ARG002 -- the observer's protocol
         """Count a batch."""
         self._batch_seconds.observe(seconds)
         for (kind, fate), count in report.fates.items():

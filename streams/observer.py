@@ -1,14 +1,14 @@
 """Those who are told what the classify worker does: one for the log, and one that tells several."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from streams.classify import Observer, Partitions
+from streams.classify import Observer, Partitions, behind
 from streams.ingest import Report
 from streams.kafka.errors import BrokerRejected
-from streams.kafka.seam import Outgoing, TopicPartition
+from streams.kafka.seam import Fetched, Outgoing, TopicPartition
 
 _log = logging.getLogger("offramp.classify")
 
@@ -47,10 +47,10 @@ class Observers:
         for one in self.each:
             one.expired(partition, first, end)
 
-    def stored(self, report: Report, positions: Mapping[TopicPartition, int], seconds: float) -> None:
+    def stored(self, report: Report, batch: Sequence[Fetched], seconds: float) -> None:
         """See :class:`streams.classify.Observer`."""
         for one in self.each:
-            one.stored(report, positions, seconds)
+            one.stored(report, batch, seconds)
 
     def idle(self) -> None:
         """See :class:`streams.classify.Observer`."""
@@ -86,9 +86,9 @@ class LogObserver:
         gap = {"partition": named(partition), "first": first, "end": end}
         _log.error("messages were deleted by the broker before they were read", extra=gap)
 
-    def stored(self, report: Report, positions: Mapping[TopicPartition, int], seconds: float) -> None:
+    def stored(self, report: Report, batch: Sequence[Fetched], seconds: float) -> None:
         """A batch is done."""
-        where = {named(partition): offset for partition, offset in positions.items()}
+        where = {named(partition): offset for partition, offset in behind(batch).items()}
         _log.debug("stored", extra={"messages": report.read, "positions": where, "seconds": round(seconds, 3)})
         if report.errors:
             _log.warning("dead letters", extra={"messages": report.errors})

@@ -8,7 +8,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.synchronize import Event
 from typing import Any, Protocol, TypeVar
 
@@ -66,12 +68,27 @@ class Pool:
         if self.processes < 1:
             yield from map(plan.start().run, tasks)
             return
+        with self.started(plan) as submit:
+            yield from _in_order(submit, tasks, _TASKS_EACH * self.processes)
+
+    @contextmanager
+    def started(self, plan: Plan[Task, Outcome]) -> Iterator[Callable[[Task], "Future[Outcome]"]]:
+        """What takes a task and gives its outcome to come, while the context lasts; without processes it has come.
+
+        Returns once the processes are there. An outcome that is waited for in the context raises WorkerLostError
+        there, and what the work raises.
+        """
+        if self.processes < 1:
+            yield partial(_done, plan.start())
+            return
         # Not forked: a copy of a process that runs the engine's threads would hang.
         context = multiprocessing.get_context("spawn")
         stopped = context.Event()
         with ProcessPoolExecutor(self.processes, context, _start, (plan, stopped)) as executor:
             try:
-                yield from _in_order(lambda task: _submit(executor, task), tasks, _TASKS_EACH * self.processes)
+                for ready in [_submit(executor, _is_ready) for _ in range(self.processes)]:
+                    ready.result()
+                yield partial(_submit, executor, _run)
             except BrokenProcessPool:
                 raise WorkerLostError("a worker process was lost; with less memory, use fewer workers") from None
             finally:
@@ -80,12 +97,22 @@ class Pool:
                 executor.shutdown(cancel_futures=True)
 
 
-def _submit(executor: ProcessPoolExecutor, task: Any) -> "Future[Any]":
-    """Hand a task to a process. One that is started for it never hears Ctrl-C, which a terminal sends to every process:
-    whoever started it ends it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _done(work: Work[Task, Outcome], task: Task) -> "Future[Outcome]":
+    """The outcome of a task that is done here and now, or what doing it raised."""
+    outcome: Future[Outcome] = Future()
     try:
-        return executor.submit(_run, task)
+        outcome.set_result(work.run(task))
+    except Exception as error:  # noqa: BLE001 -- it is raised where the outcome is asked for
+        outcome.set_exception(error)
+    return outcome
+
+
+def _submit(executor: ProcessPoolExecutor, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+    """Hand work to a process. One that is started for it hears neither Ctrl-C, which a terminal sends to every process,
+    nor SIGTERM, which a service manager does: whoever started it ends it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        return executor.submit(work, *arguments)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -121,6 +148,11 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
+
+
+def _is_ready() -> bool:
+    """Whether this process has its work."""
+    return _work is not None
 
 
 def _run(task: Any) -> Any:

@@ -7,9 +7,9 @@ dropped. Nothing of the worker waits for it.
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
@@ -22,9 +22,7 @@ from streams.classify import Partitions
 from streams.clock import Clock
 from streams.ingest import Report
 from streams.kafka.errors import BrokerRejected
-from streams.kafka.seam import Headers, Outgoing, TopicPartition
-from streams.messages import Messages
-from streams.worker import Outcome, Setup, Task, Worker
+from streams.kafka.seam import Fetched, Headers, Message, Outgoing, TopicPartition
 
 SPAN = "offramp.exit.batch"
 MOST_LINKS = 128
@@ -59,22 +57,25 @@ def producer_of(headers: Headers) -> SpanContext | None:
     return None
 
 
+def producers_of(messages: Iterable[Message]) -> list[SpanContext]:
+    """The spans that sent some messages, each once, the first :data:`MOST_LINKS` of them."""
+    found = dict[tuple[int, int], SpanContext]()
+    for message in messages:
+        if message.headers and (producer := producer_of(message.headers)) is not None:
+            found[producer.trace_id, producer.span_id] = producer
+            if len(found) >= MOST_LINKS:
+                break
+    return list(found.values())
+
+
 @dataclass
 class Traces:
-    """An observer that makes spans, and knows the producers of the batch at hand."""
+    """An observer that makes spans."""
 
     tracer: Tracer
     clock: Clock
-    _producers: dict[tuple[int, int], SpanContext] = field(default_factory=dict)
-    _attempts: int = 0
-
-    def note(self, messages: Messages) -> None:
-        """Remember who sent these messages, the first :data:`MOST_LINKS` of a batch."""
-        for message in messages.items:
-            if len(self._producers) >= MOST_LINKS:
-                return
-            if message.headers and (producer := producer_of(message.headers)) is not None:
-                self._producers[producer.trace_id, producer.span_id] = producer
+    _failed: int = 0
+    """Tries so far of the oldest batch under way, which is the next to be stored."""
 
     def assigned(self, starts: Mapping[TopicPartition, int]) -> None:
         """No span."""
@@ -85,48 +86,29 @@ class Traces:
     def expired(self, partition: TopicPartition, first: int, end: int) -> None:
         """No span."""
 
-    def stored(self, report: Report, positions: Mapping[TopicPartition, int], seconds: float) -> None:  # noqa: ARG002 -- the observer's protocol
+    def stored(self, report: Report, batch: Sequence[Fetched], seconds: float) -> None:
         """The span of the batch that is done."""
         end = self.clock.now_micros() * 1000
-        links = [Link(producer) for producer in self._producers.values()]
+        links = [Link(producer) for producer in producers_of(message for part in batch for message in part.messages)]
         span = self.tracer.start_span(
             SPAN, kind=SpanKind.CONSUMER, links=links, start_time=end - int(seconds * 1e9),
-            attributes=_attributes(report, self._attempts + 1),
+            attributes=_attributes(report, self._failed + 1),
         )  # fmt: skip
         span.end(end)
-        self._forget(0)
+        self._failed = 0
 
     def idle(self) -> None:
         """What was given up is no batch any more."""
-        self._forget(0)
+        self._failed = 0
 
     def waits(self, error: Exception, attempt: int) -> None:  # noqa: ARG002 -- the observer's protocol
-        """The batch is tried again from its first stage; the 0th try is that of a commit, which ends no batch."""
-        if attempt:
-            self._forget(attempt)
+        """The oldest batch is tried again; the 0th try is that of a commit, which ends no batch."""
+        self._failed = attempt or self._failed
 
     def not_sent(self, message: Outgoing, error: BrokerRejected) -> None:
         """No span."""
-
-    def _forget(self, attempts: int) -> None:
-        self._producers.clear()
-        self._attempts = attempts
 
 
 def _attributes(report: Report, tries: int) -> dict[str, int]:
     fates = {f"offramp.exit.{fate.value}": count for fate, count in report.dispositions.items()}
     return {"offramp.exit.messages": report.read, "offramp.exit.tries": tries, **fates}
-
-
-class TracedWorker(Worker):
-    """A worker that notes who sent what it classifies."""
-
-    def __init__(self, setup: Setup, traces: Traces) -> None:
-        super().__init__(setup)
-        self._traces = traces
-
-    def run(self, task: Task) -> Outcome:
-        """See :class:`Worker`."""
-        if isinstance(task.batch, Messages):
-            self._traces.note(task.batch)
-        return super().run(task)

@@ -5,6 +5,7 @@ inserts as they are, and the little that the writer needs to decide dispositions
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -44,7 +45,8 @@ _encode_line = msgspec.json.Encoder().encode
 @dataclass(frozen=True)
 class Setup:
     """What a worker needs for all its tasks. ``rows``, ``lines`` and ``announcements`` say which results are wanted,
-    ``unproven`` that the table's proof fails. ``schemas`` are for sources whose messages name one."""
+    ``unproven`` that the table's proof fails. ``schemas`` makes the source of schemas, for messages that name one, in
+    the process that asks it."""
 
     table_text: str
     redactor: Redactor
@@ -53,7 +55,7 @@ class Setup:
     announcements: bool = False
     unproven: bool = False
     limits: Limits = field(default_factory=Limits)
-    schemas: SchemaSource | None = None
+    schemas: Callable[[], SchemaSource] | None = None
 
     def start(self) -> "Worker":
         """The worker, made in the process that it runs in."""
@@ -118,6 +120,7 @@ class Worker:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.classifier = Classifier(load(setup.table_text), unproven=setup.unproven)
+        self.schemas = setup.schemas() if setup.schemas else None
 
     def run(self, task: Task) -> Outcome:
         """Decode, redact and classify. Raises nothing, whatever the bytes are, but what the source of schemas raises
@@ -150,7 +153,7 @@ class _Run:
         for part in task.batch.parts():
             text = part.plain_text()
             suspicious = text is None or self._setup.redactor.suspicious(text)
-            for decoded in part.decode(self._setup.limits, self._setup.schemas):
+            for decoded in part.decode(self._setup.limits, worker.schemas):
                 self._take(decoded, suspicious=suspicious)
         if self._setup.rows:
             self.outcome.rows = _encoded(self._events, self._verdicts, self._companions)

@@ -21,10 +21,11 @@ from streams.kafka.errors import BrokerUnavailable
 from streams.kafka.fake import FakeCluster
 from streams.kafka.seam import NewTopic, Outgoing, Subscription, TopicPartition
 from streams.messages import NoRegistry
+from streams.parallel import Pool
 from streams.registry import RegistryUnavailable
 from streams.start import Start, StartUnknownError
 from streams.topics import Sizing, Topics
-from streams.worker import Setup, Worker
+from streams.worker import Setup
 from tests.schemas.samples import minimal
 from tests.streams.memory_sink import MemorySink
 
@@ -49,6 +50,8 @@ class Mortal:
     def __call__(self, deed):
         def done(*arguments, **named):
             self.deeds += 1
+            if 0 < self.at < self.deeds:
+                raise KilledError
             mine = self.deeds == self.at
             if mine and not self.after:
                 raise KilledError
@@ -75,7 +78,7 @@ class Watcher:
     def expired(self, partition, first, end):
         self.told.append(("expired", (partition, first, end)))
 
-    def stored(self, report: Report, positions, seconds):
+    def stored(self, report: Report, batch, seconds):
         self.fates.update(report.fates)
 
     def idle(self):
@@ -112,11 +115,12 @@ def worker_on(kafka, sink, *, watcher=None, mortal=None, batch=4, start=None, sc
     producer = kafka.client().producer()
     producer.send, producer.flush = mortal(producer.send), mortal(producer.flush)
     publish = Publisher(producer, TOPICS, 1.0, watcher.not_sent)
-    setup = Setup(TABLE.text, REDACTOR, announcements=True, schemas=schemas or SCHEMAS, limits=limits or Limits())
+    source = schemas or SCHEMAS
+    setup = Setup(TABLE.text, REDACTOR, announcements=True, schemas=lambda: source, limits=limits or Limits())
     return ClassifyWorker(
         client=Client(kafka, mortal),
         subscription=Subscription(GROUP, tuple(topic.name for topic in TOPICS.inputs)),
-        worker=Worker(setup),
+        judge=in_this_process(setup),
         writer=Writer(MortalSink(sink, mortal), TABLE, clock.now_micros, publish),
         resume=lambda partition: sink.ledger_end(partition.topic, str(partition.partition)),
         clock=clock,
@@ -124,6 +128,11 @@ def worker_on(kafka, sink, *, watcher=None, mortal=None, batch=4, start=None, sc
         pace=Pace(batch_records=batch, linger_s=0, poll_s=0.02, retry_s=0.01, retry_most_s=0.02),
         start=start,
     )
+
+
+def in_this_process(setup):
+    with Pool(0).started(setup) as judge:
+        return judge
 
 
 class Ticking(FixedClock):

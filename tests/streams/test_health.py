@@ -7,7 +7,7 @@ from streams.clock import FixedClock
 from streams.health import Health, Standing
 from streams.ingest import Report
 from streams.kafka.errors import BrokerUnavailable
-from streams.kafka.seam import TopicPartition
+from streams.kafka.seam import Fetched, TopicPartition
 
 P, Q = TopicPartition("events", 0), TopicPartition("events", 1)
 STALLED_S, FRESH_S = 60, 30
@@ -24,7 +24,8 @@ def health(clock):
 
 
 def stored(health, **positions):
-    health.stored(Report(), {TopicPartition("events", int(name[1:])): at for name, at in positions.items()}, 0.1)
+    batch = [Fetched(TopicPartition("events", int(name[1:])), 0, (), at) for name, at in positions.items()]
+    health.stored(Report(), batch, 0.1)
 
 
 def test_a_worker_that_has_just_begun_is_live(health):

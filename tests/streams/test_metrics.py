@@ -100,8 +100,8 @@ def test_a_batch_is_counted(metrics, clock):
         }),
         newest_at=NOW - 7_000_000,
     )  # fmt: skip
-    metrics.stored(report, {P: 9}, 0.3)
-    metrics.stored(Report(), {P: 9}, 700)
+    metrics.stored(report, [], 0.3)
+    metrics.stored(Report(), [], 700)
     assert value(metrics, "messages_total", record_type="terminal_event", disposition="classified") == 4
     assert value(metrics, "messages_total", record_type="none", disposition="dead_lettered") == 2
     assert value(metrics, "messages_total", record_type="none", disposition="filtered") == 1
@@ -124,15 +124,15 @@ def test_messages_and_reasons_add_up_however_a_batch_went(metrics):
             {("", Disposition.DEAD_LETTERED): len(ErrorCode) - 1, ("legacy_exit", Disposition.DEAD_LETTERED): 3}
         ),
     )
-    metrics.stored(report, {}, 0.1)
+    metrics.stored(report, [], 0.1)
     dead = sum(count for (name, labels), count in samples(metrics).items()
                if name == "offramp_messages_total" and ("disposition", "dead_lettered") in labels)  # fmt: skip
     assert dead == sum(by_label(metrics, "dead_letters_total", "reason_code").values()) == len(ErrorCode) + 2
 
 
 def test_an_older_event_does_not_make_the_newest_older(metrics):
-    metrics.stored(Report(newest_at=NOW), {}, 0.1)
-    metrics.stored(Report(newest_at=NOW - 1_000_000), {}, 0.1)
+    metrics.stored(Report(newest_at=NOW), [], 0.1)
+    metrics.stored(Report(newest_at=NOW - 1_000_000), [], 0.1)
     assert value(metrics, "newest_event_timestamp_seconds") == NOW / 1e6
 
 

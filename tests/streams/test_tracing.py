@@ -10,17 +10,13 @@ pytest.importorskip("opentelemetry.sdk")
 
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from classifier.table import default_text
-from schemas.redaction import Redactor
 from sinks.errors import StoreUnavailable
 from sinks.rows import Disposition
 from streams.clock import FixedClock, SystemClock
 from streams.ingest import Report
 from streams.kafka.errors import BrokerUnavailable
-from streams.kafka.seam import Message
-from streams.messages import Messages, NoRegistry
-from streams.tracing import EXPORT_TIMEOUT_S, MOST_LINKS, SPAN, TracedWorker, Traces, producer_of, tracing
-from streams.worker import Setup, Task
+from streams.kafka.seam import Fetched, Message, TopicPartition
+from streams.tracing import EXPORT_TIMEOUT_S, MOST_LINKS, SPAN, Traces, producer_of, tracing
 
 NOW = 1_800_000_000_000_000
 SAMPLED = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -34,6 +30,10 @@ def message(offset, *traceparents):
     return Message("events", 0, offset, None, None, b"{}", tuple(("traceparent", value) for value in traceparents))
 
 
+def read(*messages):
+    return [Fetched(TopicPartition("events", 0), 0, messages, len(messages))]
+
+
 def exported(deed, ratio=1.0):
     exporter = InMemorySpanExporter()
     with tracing("http://127.0.0.1:1", ratio, "1.2", exporter) as tracer:
@@ -43,10 +43,10 @@ def exported(deed, ratio=1.0):
 
 def test_a_batch_is_a_span_that_links_to_its_producers():
     def deed(traces):
-        traces.note(Messages([message(0, header(1)), message(1, header(2)), message(2, header(1)), message(3)], 4))
+        batch = read(message(0, header(1)), message(1, header(2)), message(2, header(1)), message(3))
         fates = Counter({("terminal_event", Disposition.CLASSIFIED): 3, ("", Disposition.DEAD_LETTERED): 1})
-        traces.stored(Report(read=4, fates=fates), {}, 0.25)
-        traces.stored(Report(read=1), {}, 0.1)
+        traces.stored(Report(read=4, fates=fates), batch, 0.25)
+        traces.stored(Report(read=1), read(message(4)), 0.1)
 
     first, second = exported(deed)
     assert first.name == SPAN
@@ -63,11 +63,9 @@ def test_a_batch_is_a_span_that_links_to_its_producers():
 def test_a_batch_that_is_tried_again_has_each_producer_once_and_says_its_tries():
     def deed(traces):
         for attempt in (1, 2):
-            traces.note(Messages([message(0, SAMPLED)], 1))
             traces.waits(StoreUnavailable("x"), attempt)
-        traces.note(Messages([message(0, SAMPLED)], 1))
         traces.waits(BrokerUnavailable("a commit"), 0)
-        traces.stored(Report(read=1), {}, 9)
+        traces.stored(Report(read=1), read(message(0, SAMPLED)), 9)
 
     (span,) = exported(deed)
     assert len(span.links) == 1
@@ -76,11 +74,9 @@ def test_a_batch_that_is_tried_again_has_each_producer_once_and_says_its_tries()
 
 def test_a_batch_that_was_given_up_leaves_nothing_to_the_next():
     def deed(traces):
-        traces.note(Messages([message(0, SAMPLED)], 1))
         traces.waits(StoreUnavailable("x"), 1)
-        traces.note(Messages([message(0, SAMPLED)], 1))
         traces.idle()
-        traces.stored(Report(), {}, 1)
+        traces.stored(Report(), read(message(0)), 1)
 
     (span,) = exported(deed)
     assert (list(span.links), span.attributes["offramp.exit.tries"]) == ([], 1)
@@ -88,14 +84,13 @@ def test_a_batch_that_was_given_up_leaves_nothing_to_the_next():
 
 def test_links_are_bounded():
     def deed(traces):
-        traces.note(Messages([message(n, header(n + 1)) for n in range(MOST_LINKS * 2)], MOST_LINKS * 2))
-        traces.stored(Report(), {}, 1)
+        traces.stored(Report(), read(*(message(n, header(n + 1)) for n in range(MOST_LINKS * 2))), 1)
 
     assert len(exported(deed)[0].links) == MOST_LINKS
 
 
 def test_what_is_not_sampled_is_not_sent():
-    assert exported(lambda traces: traces.stored(Report(), {}, 1), ratio=0.0) == ()
+    assert exported(lambda traces: traces.stored(Report(), [], 1), ratio=0.0) == ()
 
 
 def test_a_producer_is_read_from_its_header():
@@ -131,26 +126,13 @@ def test_a_later_version_of_the_header_is_read_by_its_beginning():
     assert producer_of((("traceparent", b"01" + SAMPLED[2:] + b"-more"),)) is not None
 
 
-def test_a_worker_notes_who_sent_what_it_classifies():
-    noted = []
-
-    class Noting:
-        def note(self, messages):
-            noted.append(messages)
-
-    setup = Setup(default_text(), Redactor(b"a key of the tests, long enough"), schemas=NoRegistry())
-    batch = Messages([message(0, SAMPLED)], 1)
-    assert TracedWorker(setup, Noting()).run(Task(batch, "events", "0", NOW)).messages == 1
-    assert noted == [batch]
-
-
 def test_a_receiver_that_is_not_there_holds_up_nobody():
     clock = SystemClock()
     began = clock.monotonic()
     with tracing("http://127.0.0.1:1/v1/traces", 1.0, "1.2") as tracer:
         traces = Traces(tracer, clock)
         for _ in range(10_000):
-            traces.stored(Report(), {}, 0.1)
+            traces.stored(Report(), [], 0.1)
         made = clock.monotonic()
         assert made - began < EXPORT_TIMEOUT_S
     assert clock.monotonic() - made < 2 * EXPORT_TIMEOUT_S

@@ -61,6 +61,11 @@ class MeteredClient:
         return getattr(self._client, name)
 
 
+def _known_schemas(*_: object) -> LocalSchemas:
+    """The schemas of the frames, in whichever process asks."""
+    return LocalSchemas.published({SCHEMA_ID: "terminal_event"})
+
+
 def settings(job: Job, client: str) -> dict[str, str]:
     """The settings of the worker, as environment variables."""
     return {
@@ -77,9 +82,9 @@ def settings(job: Job, client: str) -> dict[str, str]:
 
 def run(job: Job, client: str) -> None:
     """Run the worker until the events of the job are stored and committed, and print what it took."""
-    schemas, wired = LocalSchemas.published({SCHEMA_ID: "terminal_event"}), vars(offramp.classifying)
+    wired = vars(offramp.classifying)
     make = wired["client"]
-    wired["registry"] = lambda *_: schemas
+    wired["_schemas"] = _known_schemas
     wired["client"] = lambda kafka: MeteredClient(make(kafka), job.topic, Meter(job.events))
     os.environ.update(settings(job, client))
     sys.argv = ["offramp", "run", "classify", "--store", str(job.store)]

@@ -11,6 +11,7 @@ import argparse
 import gc
 import json
 import os
+import re
 import resource
 import sys
 import time
@@ -143,7 +144,7 @@ class Meter:
             "events": self.stored,
             "wall_s": time.perf_counter() - self._began,
             "cpu_s": _cpu_s() - self._cpu_began,
-            "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + sum(map(_peak_rss, _children())),
             "core": "compiled" if classifier.decide.__file__.endswith(".so") else "interpreted",
             "marks": self._marks,
         }
@@ -173,6 +174,30 @@ def collect_batch() -> None:
 
 
 def _cpu_s() -> float:
-    """Processor time of all threads of this process and of its ended children."""
+    """Processor time of all threads of this process and of its children, ended or not."""
     spent = os.times()
-    return spent.user + spent.system + spent.children_user + spent.children_system
+    return spent.user + spent.system + spent.children_user + spent.children_system + sum(map(_spent_s, _children()))
+
+
+def _children() -> list[Path]:
+    """Where the system tells about each process that this one started and that still runs. Source: proc(5)."""
+    mine = f"PPid:\t{os.getpid()}\n"
+    return [status.parent for status in Path("/proc").glob("[0-9]*/status") if mine in _read(status)]
+
+
+def _spent_s(child: Path) -> float:
+    # Behind the name, which may hold anything: state is field 3 of all, user time 14, system time 15.
+    fields = _read(child / "stat").rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def _peak_rss(child: Path) -> int:
+    found = re.search(r"VmHWM:\s+(\d+) kB", _read(child / "status"))
+    return int(found[1]) * 1024 if found else 0
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:  # it has ended meanwhile
+        return ""
