@@ -4,6 +4,7 @@ There is no engine here to run it. So what it says is held to what the other tes
 variables are settings, Kafka's settings are those of the broker that tests run on.
 """
 
+import gzip
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import compose_spec
+import jsonschema
 import pytest
 import typer
 import yaml
@@ -23,11 +25,13 @@ from offramp.config import resolve
 from offramp.main import app
 from sinks.users import ROLES, users_sql
 from tests.broker.kafka import KafkaBroker
+from tests.monitors import program
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docker-compose.yml").read_text("utf-8")
 COMPOSE = yaml.safe_load(TEXT)
 SERVICES = COMPOSE["services"]
+SCHEMA = json.loads(gzip.decompress((Path(__file__).parent / "compose" / "schema.json.gz").read_bytes()))
 OURS = {name: service for name, service in SERVICES.items() if service["image"] == "offramp:local"}
 ONE_SHOT = {"users-sql", "users", "init"}
 WRITES_ITS_ROOT = {"kafka", "registry"}
@@ -48,6 +52,11 @@ def secrets(tmp_path):
 
 
 def is_valid(content):
+    jsonschema.Draft7Validator(SCHEMA).validate(content)
+    is_parsed(content)
+
+
+def is_parsed(content):
     parsed = compose_spec.PyCompose.from_json(json.dumps(content))
     parsed.validate()
     parsed.to_spec()
@@ -60,22 +69,34 @@ def test_it_is_valid_by_the_specification():
     is_valid(COMPOSE)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda c: c["services"]["worker"].update(healthchek={}),
-        lambda c: c["services"]["worker"]["healthcheck"].update(intervall="5s"),
-        lambda c: c["services"]["worker"].update(restart="sometimes"),
-        lambda c: c["services"]["worker"]["secrets"].append("unknown"),
-        lambda c: c["services"]["worker"].update(ports="9117"),
-        lambda c: c.update(volums={}),
-    ],
-)
-def test_that_check_finds_what_is_wrong(damage):
+DAMAGES = {
+    "a key that is none": lambda c: c["services"]["worker"].update(healthchek={}),
+    "a key within one": lambda c: c["services"]["worker"]["healthcheck"].update(intervall="5s"),
+    "a kind of value": lambda c: c["services"]["worker"].update(ports="9117"),
+    "a section that is none": lambda c: c.update(volums={}),
+}
+DAMAGES_OF_MEANING = {
+    "a word that is none": lambda c: c["services"]["worker"].update(restart="sometimes"),
+    "a secret that is none": lambda c: c["services"]["worker"]["secrets"].append("unknown"),
+}
+
+
+def damaged(damage):
     content = json.loads(json.dumps(COMPOSE))
     damage(content)
+    return content
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_the_schema_of_the_specification_finds_what_has_another_form(name):
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft7Validator(SCHEMA).validate(damaged(DAMAGES[name]))
+
+
+@pytest.mark.parametrize("name", [*DAMAGES, *DAMAGES_OF_MEANING])
+def test_the_parser_finds_what_means_nothing_too(name):
     with pytest.raises(ValueError):
-        is_valid(content)
+        is_parsed(damaged((DAMAGES | DAMAGES_OF_MEANING)[name]))
 
 
 def test_what_is_named_is_there():
@@ -119,6 +140,15 @@ def test_a_process_has_the_secrets_that_it_names_and_no_other():
     for service in SERVICES.values():
         said = json.dumps([service.get("environment"), service.get("command")])
         assert set(re.findall(r"/run/secrets/([\w.]+)", said)) == set(service.get("secrets", []))
+
+
+@pytest.mark.parametrize(
+    ("name", "binary"), [("prometheus", "prometheus"), ("alertmanager", "prometheus-alertmanager")]
+)
+def test_every_flag_is_one_of_the_program_that_tests_run(name, binary):
+    done = subprocess.run([program(binary), "--help"], capture_output=True, check=False, text=True)
+    known = set(re.findall(r"--[\w.-]+", done.stdout + done.stderr))
+    assert {flag.partition("=")[0] for flag in SERVICES[name]["command"]} <= known
 
 
 def test_pages_are_probed_where_they_are_shown():
