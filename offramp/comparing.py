@@ -20,7 +20,20 @@ from shadow.figures import Figure, as_json, figures
 from shadow.page import as_html
 from shadow.report import LEGACY_KINDS, Disagreement, Example, Report
 from shadow.shares import Share
-from shadow.wording import NOTHING, apart, between, instant, interval, number, percent, share, sparkline, words
+from shadow.wording import (
+    NOTHING,
+    apart,
+    between,
+    cut,
+    instant,
+    interval,
+    number,
+    percent,
+    share,
+    sparkline,
+    under,
+    words,
+)
 
 _MOST_ROWS = 12
 """Rows of a list that a terminal shows; the other forms have all of them."""
@@ -117,8 +130,7 @@ def _show_asked(page: Page, found: Report) -> None:
     if question.mapping:
         page.line(f"label mapping {question.mapping['id']} {question.mapping['version']}")
     if question.candidate is not None:
-        ref = question.candidate.table.ref
-        page.line(f"under table {ref['id']} {ref['version']}, which does not decide yet")
+        page.line(f"under {under(question.candidate)}")
 
 
 def _show_coverage(page: Page, seen: Coverage, *, is_narrow: bool) -> None:
@@ -145,7 +157,7 @@ def _show_coverage(page: Page, seen: Coverage, *, is_narrow: bool) -> None:
 def _table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]]) -> None:
     """A table with an empty line before it."""
     sys.stdout.write("\n")
-    console.table(title, columns, rows)
+    console.table(title, columns, [[cut(cell) if isinstance(cell, str) else cell for cell in row] for row in rows])
 
 
 def _rest(page: Page, shown: int, in_all: int, what: str) -> None:
@@ -165,7 +177,8 @@ def _show_agents(page: Page, seen: Coverage) -> None:
 
 def _show_silences(page: Page, seen: Coverage) -> None:
     if not seen.silences:
-        page.line("No hour between the first run and the last is without an event.")
+        if seen.runs:
+            page.line("No hour between the first run and the last is without an event.")
         return
     hours, legacy = sum(each.hours for each in seen.silences), sum(each.legacy for each in seen.silences)
     stretches = "1 stretch" if len(seen.silences) == 1 else f"{len(seen.silences):,} stretches"
@@ -281,7 +294,7 @@ def _show_disagreement(page: Page, each: Disagreement, commands: Commands) -> No
 def _example(each: Example) -> str:
     harm = f"; {words(each.harm)}" if each.harm else ""
     owed = f"; obligations left: {each.obligations:,}" if each.obligations else ""
-    return f"{each.label or NOTHING} against {words(each.kind)} ({each.reason_code}){harm}{owed}"
+    return f"{cut(each.label) or NOTHING} against {words(each.kind)} ({each.reason_code}){harm}{owed}"
 
 
 def _show_accepted(page: Page, found: Report) -> None:

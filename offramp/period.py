@@ -35,12 +35,16 @@ class Period(NamedTuple):
 
 
 def period(since: str | None, until: str | None, now: Callable[[], int]) -> Period:
-    """What the options say; what is not given bounds nothing. Raises ConfigurationError."""
+    """What the options say; what is not given bounds nothing. Raises ConfigurationError, also where nothing lies
+    between the two."""
     whole = Period()
-    return Period(
+    found = Period(
         whole.since if since is None else _moment("--since", since, now),
         whole.until if until is None else _moment("--until", until, now),
     )
+    if since is not None and until is not None and found.until <= found.since:
+        raise ConfigurationError(f"--until {until} is not later than --since {since}, so nothing lies between them")
+    return found
 
 
 def _moment(option: str, text: str, now: Callable[[], int]) -> int:

@@ -49,10 +49,12 @@ _NOT_REPLAYABLE = """
 
 class Candidate(NamedTuple):
     """The table, and SQL that says why the stored facts of a run are not those that it would be asked about, as a
-    reason; empty where they are."""
+    reason; empty where they are. ``decides`` says that it decides already, ``unproven`` that its proof fails."""
 
     table: Table
     why_not: str
+    decides: bool = False
+    unproven: bool = False
 
     def rows(self, scope: Scope) -> str:
         """SQL of the runs in a scope, with the columns of ``v_comparison``, without those that cannot be replayed."""

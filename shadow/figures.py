@@ -84,7 +84,9 @@ def as_json(found: Report) -> dict[str, Any]:
     return {
         "asked": {**question.scope.as_json(), "now": to_iso(question.now), "patience_s": question.patience_us // 10**6},
         "mapping": dict(question.mapping),
-        "table": None if candidate is None else dict(candidate.table.ref),
+        "table": None if candidate is None else {
+            **candidate.table.ref, "decides": candidate.decides, "unproven": candidate.unproven,
+        },
         "not_replayable": dict(found.not_replayable),
         "coverage": _coverage(found.coverage),
         "matrix": [

@@ -13,7 +13,7 @@ from shadow.coverage import Coverage
 from shadow.report import LEGACY_KINDS, Disagreement, Example, Report
 from shadow.shares import Share
 from shadow.style import STYLE
-from shadow.wording import NOTHING, apart, between, instant, interval, number, percent, share, words
+from shadow.wording import NOTHING, apart, between, cut, instant, interval, number, percent, share, under, words
 
 Explain = Callable[[Example], str]
 """The command that explains a run."""
@@ -91,18 +91,15 @@ def _cell(value: object) -> str:
     return f"{value:,}" if type(value) is int else _foreign(str(value))
 
 
-_LONGEST = 200
-"""Characters of a text that are shown."""
 _JOINERS = "\u200c\u200d"
 """Characters without a shape that scripts and emoji need."""
 
 
 def _foreign(text: str) -> str:
     """Text that may be of other people, as one line of a page."""
-    shown = "".join(map(_visible, text[:_LONGEST]))
-    rest = f" (cut; characters in all: {len(text):,})" if len(text) > _LONGEST else ""
+    shown = escape("".join(map(_visible, cut(text))))
     # Set apart from its neighbours, whose order letters of another direction would change.
-    return (escape(shown) if shown.isascii() else f"<bdi>{escape(shown)}</bdi>") + rest
+    return shown if shown.isascii() else f"<bdi>{shown}</bdi>"
 
 
 def _visible(character: str) -> str:
@@ -141,8 +138,7 @@ def _header(found: Report) -> str:
     if question.mapping:
         lines.append(f"Label mapping {escape(question.mapping['id'])} {escape(question.mapping['version'])}.")
     if question.candidate is not None:
-        ref = question.candidate.table.ref
-        lines.append(f"Under table {escape(ref['id'])} {escape(ref['version'])}, which does not decide yet.")
+        lines.append(f"Under {escape(under(question.candidate))}.")
     return f"<header><h1>Legacy against new</h1>{_p(' '.join(lines))}</header>"
 
 

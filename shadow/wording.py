@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from schemas.types import EPOCH, to_iso
+from shadow.candidate import Candidate
 from shadow.coverage import Apart
 from shadow.shares import Share
 
@@ -55,6 +56,22 @@ def apart(given: Apart) -> str:
 
 def _hour(micros: int) -> str:
     return f"{to_iso(micros)[:19]}Z"
+
+
+def under(given: Candidate) -> str:
+    """Which table the exits are of, and whether it may decide."""
+    ref = given.table.ref
+    proof = ", whose proof fails" if given.unproven else ""
+    return f"table {ref['id']} {ref['version']}{proof}, which {'decides' if given.decides else 'does not decide yet'}"
+
+
+LONGEST = 200
+"""Characters of a text that are shown; what is longer, nobody reads."""
+
+
+def cut(text: str) -> str:
+    """A text of other people, or its beginning and how long it is."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} (cut; characters in all: {len(text):,})"
 
 
 def words(name: str) -> str:

@@ -14,9 +14,11 @@ from offramp.verbs.shadow import AgentOption, TenantOption, WorkflowOption, grou
 
 if TYPE_CHECKING:
     from offramp.commands import Commands
-    from offramp.session import Session
+    from offramp.session import Chosen, Session
+    from shadow.candidate import Candidate
     from shadow.report import Report
     from shadow.scope import Scope
+    from sinks.store import Store
 
 _MICROS = 1_000_000
 
@@ -107,15 +109,13 @@ def _scope(
 def _report(session: "Session", scope: "Scope", table: Path | None) -> "Report":
     from offramp.accepting import read as read_accepted
     from offramp.comparing import read_costs
-    from offramp.diffing import why_not_replayable
     from offramp.session import choose_table
     from offramp.shadowing import settled_store
-    from shadow.candidate import Candidate
     from shadow.report import Question, report
 
     # What is wrong with a file is said before anything is settled.
     settings = session.settings.shadow
-    candidate = None if table is None else choose_table(table, unproven=session.settings.classify.unproven).table
+    chosen = None if table is None else choose_table(table, unproven=session.settings.classify.unproven)
     accepted = () if settings.accepted is None else read_accepted(settings.accepted)
     costs = None if settings.costs is None else read_costs(settings.costs)
     with settled_store(session, "shadow compare") as (store, mapping):
@@ -126,9 +126,19 @@ def _report(session: "Session", scope: "Scope", table: Path | None) -> "Report":
             mapping=mapping.ref,
             accepted=accepted,
             costs=costs,
-            candidate=None if candidate is None else Candidate(candidate, why_not_replayable(store, candidate)),
+            candidate=None if chosen is None else _candidate(store, chosen),
         )
         return report(store.select, question)
+
+
+def _candidate(store: "Store", chosen: "Chosen") -> "Candidate":
+    from offramp.diffing import why_not_replayable
+    from shadow.candidate import Candidate
+    from sinks.comparisons import Comparisons
+
+    current = next(iter(Comparisons(store).tables()), ("", ""))[0]
+    digest = chosen.table.ref["digest"]
+    return Candidate(chosen.table, why_not_replayable(store, chosen.table), digest == current, chosen.unproven)
 
 
 def _give(found: "Report", commands: "Commands", output: Format, out: Path | None) -> None:

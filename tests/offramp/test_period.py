@@ -37,3 +37,13 @@ def test_moments(text, moment):
 def test_what_is_no_moment_is_named_with_its_option(text):
     with pytest.raises(ConfigurationError, match=r"^--until .*such as 30"):
         asked(until=text)
+
+
+@pytest.mark.parametrize(("since", "until"), [("2026-01-01", "2025-01-01"), ("2026-01-01", "2026-01-01"), ("1", "30")])
+def test_a_period_that_ends_before_it_begins_is_refused(since, until):
+    with pytest.raises(ConfigurationError, match=f"^--until {until} is not later than --since {since}"):
+        asked(since, until)
+
+
+def test_a_period_may_be_as_short_as_can_be_told():
+    assert asked("1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000001Z") == Period(0, 1)

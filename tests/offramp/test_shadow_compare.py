@@ -237,7 +237,9 @@ def test_nothing_to_compare_is_said(home):
 def test_under_the_table_that_decides_nothing_changes(home, found):
     (home / "same.toml").write_text(default_text())
     again = json.loads(compare(home, "--table", home / "same.toml", "--format", "json").out)
-    assert again.pop("table")["id"] == "default"
+    table = again.pop("table")
+    assert (table["id"], table["decides"], table["unproven"]) == ("default", True, False)
+    assert "under table default 1, which decides" in compare(home, "--table", home / "same.toml").text
     assert found["table"] is None
     for changing in ("asked", "table"):
         again.pop(changing, None)
@@ -264,6 +266,21 @@ def test_a_candidate_is_judged_from_stored_facts(home):
         "incompleteness_concealed": 3, "ambiguity_concealed": 1, "denial_retried": 1, "judgement_lost": 1,
     }  # fmt: skip
     assert "under table strict 1, which does not decide yet" in compare(home, "--table", home / "strict.toml").text
+
+
+def test_a_candidate_that_is_not_proved_says_so(home):
+    text = default_text()
+    begin = text.index("[[rows]]")
+    first = text[begin : text.index("[[rows]]", begin + 1)]
+    assert "blocking_denial" in first
+    (home / "unproven.toml").write_text(text.replace(first, "").replace('id = "default"', 'id = "lax"', 1))
+    refused = run("shadow", "compare", "--table", home / "unproven.toml", "--store", home / "store")
+    assert refused.status == 2
+    argv = ("--table", home / "unproven.toml", "--unproven")
+    assert json.loads(compare(home, *argv, "--format", "json").out)["table"]["unproven"]
+    said_so = "nder table lax 1, whose proof fails, which does not decide yet"
+    assert said_so in compare(home, *argv).text
+    assert said_so in compare(home, *argv, "--format", "html").text
 
 
 def test_a_reviewer_who_went_against_the_agent_speaks_under_a_candidate_too():
@@ -350,6 +367,36 @@ def test_csv_and_parquet_have_a_figure_a_row(home, tmp_path):
     assert table.num_rows == len(rows)
     assert str(table.schema.field("number").type) == "int64"
     assert table.column("detail").to_pylist() == [row["detail"] for row in rows]
+
+
+def test_a_label_without_end_is_cut_for_people_alone():
+    home = new_directory()
+    label = "x" * 10_000
+    write_lines(home / "events", [completed("a", 1), completed("b", 2)])
+    write_lines(home / "companions", [said("a", label), said("b", f"t{label}")])
+    (home / "map.toml").write_text('id = "t"\nversion = "1"\n[[rules]]\nlabel_prefix = "t"\nkind = "human_queue"\n')
+    run("classify", home / "events", "--store", home / "store")
+    run("load", home / "companions", "--store", home / "store")
+    configured(home, "offramp.toml")
+    text = compare(home).text
+    assert len(text.splitlines()) < 200
+    assert "characters in all: 10,001) against completed" in " ".join(text.split())
+    page = compare(home, "--format", "html").text
+    assert page.count("x" * 200) == 1
+    assert page.count("t" + "x" * 199) == 1
+    assert "x" * 201 not in page
+    assert label in compare(home, "--format", "csv").text
+    assert label in compare(home, "--format", "json").text
+
+
+def test_nothing_is_said_of_what_was_not_seen(home):
+    nobody = ("--tenant", "nobody")
+    page = compare(home, *nobody, "--format", "html").text
+    assert "No run was seen." in page
+    assert "No legacy exit was seen." in page
+    for claim in ("Every ", "No hour", "There is none", "done harm", "No run lacks"):
+        assert claim not in page
+    assert "No hour" not in compare(home, *nobody).text
 
 
 def test_a_table_goes_to_the_terminal_alone(home, tmp_path):
