@@ -22,9 +22,10 @@ from alerts import judging
 from alerts.judging import MINUTE, Verdict
 from alerts.model import Alert, Condition, Count, OpenItem, Pulse, Rule, Scope
 from alerts.windows import HOUR, LATE_MINUTES, Extent, Lane, Reach, Sums, Track, View, Windows
+from schemas.types import to_iso
 
 Key = tuple[str, Scope]
-_OF_WINDOWS = {Condition.SHARE, Condition.SHARE_BELOW, Condition.COUNT}
+_OF_WINDOWS = {Condition.SHARE, Condition.SHARE_BELOW, Condition.SURGE, Condition.COUNT}
 _OF_COUNTS = {*_OF_WINDOWS, Condition.ABSENCE}
 _OF_ITEMS = {Condition.AGE, Condition.PAST_DEADLINE}
 _OF_PULSE = {Condition.GAUGE, Condition.UNKNOWN}
@@ -44,6 +45,7 @@ class Standing:
     fired_at: int | None = None
     quiet_since: int | None = None
     late_until: int | None = None
+    evidence: judging.Evidence | None = None
 
 
 @dataclass(slots=True)
@@ -82,7 +84,7 @@ class State:
             runbook=rule.runbook,
             cause="",
             contributors=(),
-            summary=rule.summary + _remark(standing),
+            summary=rule.summary + _evidence(standing) + _remark(standing),
         )
 
 
@@ -112,11 +114,12 @@ class Ruled:
     side: int
     share: float
     offset: int
+    series: str
+    over: str
 
     def is_idle(self, window: Sums) -> bool:
         """Whether the rule surely does not hold."""
-        rule = self.rule
-        runs, hits = window.get(rule.over or "", 0), window.get(rule.series or "", 0)
+        runs, hits = window.get(self.over, 0), window.get(self.series, 0)
         return self.side * (hits - self.share * runs - self.offset) <= 0
 
 
@@ -220,6 +223,7 @@ class Evaluator:
     def _restore(self, state: State, said: dict[str, Any]) -> None:
         scope = Scope(**said["alert"]["scope"])
         standing, rule = Standing(**said["standing"]), self.rules.get(said["alert"]["rule"])
+        standing.evidence = judging.Evidence(*standing.evidence) if standing.evidence else None
         if rule and _view(rule).of(scope) == scope:
             state.standing[rule.id, scope] = standing
         elif standing.fired_at is not None:
@@ -251,24 +255,45 @@ class Evaluator:
         return resolved + self._settle(state, _OF_COUNTS, now)
 
     def _judge_windows(self, state: State, changed: Iterable[Lane], at: int) -> None:
-        windows, standing = state.windows, state.standing
+        windows, standing, by_number = state.windows, state.standing, list(self.ruled.values())
         for lane in changed:
-            for ruled in self.ruled[lane.track]:
+            for ruled in by_number[lane.number]:
                 if ruled.is_idle(lane.sums) and (not standing or (ruled.rule.id, lane.scope) not in standing):
                     continue
                 self._judge_window(state, ruled, lane, at)
         for rule, reach in self.silences:
-            for scope in windows.pasts[reach]:
-                self._note(state, rule, scope, judging.of_silence(rule, windows.past(reach, scope), windows.clock), at)
+            for scope, past in windows.pasts[reach].items():
+                if windows.clock - (past.newest() or 0) < rule.threshold and (rule.id, scope) not in standing:
+                    continue
+                past.prune(windows.clock, reach.minutes)
+                self._note(state, rule, scope, judging.of_silence(rule, past, windows.clock), at)
 
     def _judge_window(self, state: State, ruled: Ruled, lane: Lane, at: int) -> None:
         rule = ruled.rule
         standing = state.standing.get((rule.id, lane.scope))
         usual = self._usual_before(state, ruled, lane, at)
         firing = standing is not None and standing.fired_at is not None
-        limit = judging.share_limit(rule, usual)
-        verdict = judging.of_window(rule, lane.sums, limit, ruled.deviations, firing=firing)
+        verdict = self.verdict(state.windows, ruled, lane, usual, firing=firing)
         self._note(state, rule, lane.scope, verdict, at, usual)
+
+    @staticmethod
+    def verdict(windows: Windows, ruled: Ruled, lane: Lane, usual: float | None, *, firing: bool) -> Verdict | None:
+        """What a window says; None if it has too few runs to say anything."""
+        rule, limit = ruled.rule, judging.share_limit(ruled.rule, usual)
+        if rule.condition is not Condition.SURGE or ruled.reach is None:
+            return judging.of_window(rule, lane.sums, limit, ruled.deviations, firing=firing)
+        if firing:
+            return judging.of_surge_going_on(rule, lane.entries, limit, windows.clock)
+        return judging.of_surge(rule, lane, limit, Evaluator.odds(windows, ruled, lane, usual))
+
+    @staticmethod
+    def odds(windows: Windows, ruled: Ruled, lane: Lane, usual: float | None) -> judging.Odds | None:
+        """What a surge in a window is judged by."""
+        rule = ruled.rule
+        assert ruled.reach is not None  # noqa: S101 -- a surge has a baseline
+        past = windows.past(ruled.reach, lane.scope)
+        minutes = judging.chance_minutes(rule, past, lane.sums, windows.clock, known=usual is not None)
+        return judging.odds(usual, judging.share_limit(rule, usual), minutes)
 
     @staticmethod
     def usual(windows: Windows, ruled: Ruled, scope: Scope, window: Sums) -> float | None:
@@ -293,11 +318,13 @@ class Evaluator:
         standing = state.standing.get((rule.id, scope))
         if standing is None:
             if verdict is not None and verdict.holds:
-                state.standing[rule.id, scope] = Standing(at, verdict.value, verdict.limit, usual)
+                state.standing[rule.id, scope] = Standing(
+                    at, verdict.value, verdict.limit, usual, evidence=verdict.evidence
+                )
             return
         standing.known = verdict is not None
         if verdict is not None:
-            standing.holds, standing.value, standing.limit = verdict
+            standing.holds, standing.value, standing.limit, standing.evidence = verdict
             standing.usual = usual
 
     def _settle(self, state: State, conditions: set[Condition], at: int) -> list[Alert]:
@@ -318,7 +345,8 @@ class Evaluator:
                 found = self._missed(state, ruled, lane, before)
                 if found is not None:
                     standing = state.standing.setdefault(
-                        (ruled.rule.id, lane.scope), Standing(now, found.value, found.limit, None, holds=False)
+                        (ruled.rule.id, lane.scope),
+                        Standing(now, found.value, found.limit, None, holds=False, evidence=found.evidence),
                     )
                     standing.late_until = now + ruled.rule.window_minutes * MINUTE
 
@@ -327,12 +355,11 @@ class Evaluator:
         rule, lasted, found = ruled.rule, 0, None
         with_them, without = (state.windows.replay(lane, before, known=known) for known in (False, True))
         for window, known in zip(with_them, without, strict=True):
-            if ruled.is_idle(window):
+            if ruled.is_idle(window.sums):
                 lasted = 0
                 continue
-            limit = judging.share_limit(rule, self.usual(state.windows, ruled, lane.scope, window))
-            verdict = judging.of_window(rule, window, limit, ruled.deviations, firing=False)
-            held = judging.of_window(rule, known, limit, ruled.deviations, firing=False)
+            usual = self.usual(state.windows, ruled, lane.scope, window.sums)
+            verdict, held = (self.verdict(state.windows, ruled, each, usual, firing=False) for each in (window, known))
             if held is not None and held.holds:
                 return None
             lasted = lasted + 1 if verdict is not None and verdict.holds else 0
@@ -340,17 +367,20 @@ class Evaluator:
         return found
 
     def _judge_items(self, state: State, items: Sequence[OpenItem], now: int) -> None:
+        alike: dict[tuple[str, Scope], list[OpenItem]] = {}
+        for item in items:
+            alike.setdefault((item.what, item.scope), []).append(item)
         for rule in self._of_items:
             groups: dict[Scope, list[OpenItem]] = {scope: [] for id_, scope in state.standing if id_ == rule.id}
             view = _view(rule)
-            for item in items:
-                scope = view.of(item.scope) if item.what == rule.what else None
+            for (what, whole), group in alike.items():
+                scope = view.of(whole) if what == rule.what else None
                 if scope is not None:
-                    groups.setdefault(scope, []).append(item)
+                    groups.setdefault(scope, []).extend(group)
+            deviations = judging.deviation(rule.confidence)
             for scope, group in groups.items():
                 standing = state.standing.get((rule.id, scope))
                 firing = standing is not None and standing.fired_at is not None
-                deviations = judging.deviation(rule.confidence)
                 self._note(state, rule, scope, judging.of_items(rule, group, now, deviations, firing=firing), now)
 
 
@@ -369,15 +399,27 @@ def _ends(standing: Standing, rule: Rule, at: int) -> bool:
 
 
 def _ruled(rule: Rule, reach: Reach | None) -> Ruled:
-    deviations = judging.deviation(rule.confidence)
+    side, share, offset = -1 if rule.condition is Condition.SHARE_BELOW else 1, rule.threshold, 0
     if rule.condition is Condition.COUNT:
-        return Ruled(rule, deviations, reach, side=1, share=0.0, offset=math.ceil(rule.threshold) - 1)
-    side = -1 if rule.condition is Condition.SHARE_BELOW else 1
-    return Ruled(rule, deviations, reach, side, rule.threshold, offset=0)
+        share, offset = 0.0, math.ceil(rule.threshold) - 1
+    elif rule.condition is Condition.SURGE:
+        share, offset = 0.0, judging.FEWEST - 1
+    deviations = judging.deviation(rule.confidence)
+    return Ruled(rule, deviations, reach, side, share, offset, str(rule.series), str(rule.over))
 
 
 def _view(rule: Rule) -> View:
     return View(rule.by, rule.where, rule.unless)
+
+
+def _evidence(standing: Standing) -> str:
+    """By which runs it stands, for people."""
+    if standing.evidence is None:
+        return ""
+    hits, runs, minute = standing.evidence
+    since = to_iso(minute * MINUTE)[:16].replace("T", " ")
+    usual = "nobody knows what is usual" if standing.usual is None else f"{standing.usual:.1%} are usual"
+    return f" {hits:,} of {runs:,} runs since {since} UTC; {usual}."
 
 
 def _remark(standing: Standing) -> str:

@@ -1,23 +1,36 @@
 """Whether a rule's condition holds, and by what numbers. Nothing is remembered here."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Reversible, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
 from alerts.model import Condition, Gauge, OpenItem, Pulse, Rule
-from alerts.windows import Past, Sums
+from alerts.windows import DAY, Lane, Past, Sums
 
 MINUTE = 60_000_000
 """Microseconds."""
+FEWEST = 3
+"""Of one or two, no share can be said."""
+_BETWEEN = (0.25, 0.5, 0.75)
+"""Where, between the limit and everything, the shares lie that are held against what is usual."""
+
+
+class Evidence(NamedTuple):
+    """So many of so many runs since the beginning of a minute."""
+
+    hits: int
+    runs: int
+    minute: int
 
 
 class Verdict(NamedTuple):
-    """Whether the condition holds, and the value that was held against the limit."""
+    """Whether the condition holds, and the value that was held against the limit; what says so, where it is runs."""
 
     holds: bool
     value: float
     limit: float
+    evidence: Evidence | None = None
 
 
 def deviation(confidence: float) -> float:
@@ -74,6 +87,84 @@ def of_window(rule: Rule, window: Sums, limit: float, deviations: float, *, firi
     low, high = wilson(hits, runs, 0.0 if firing else deviations)
     below = rule.condition is Condition.SHARE_BELOW
     return Verdict(high < limit if below else low > limit, hits / runs, limit)
+
+
+class Odds(NamedTuple):
+    """What a surge is judged by: what a hit, and what another run, speaks for each greater share (logarithms of
+    likelihood ratios), and how much has to be spoken for one of them."""
+
+    weights: tuple[tuple[float, float], ...]
+    bar: float
+
+
+def odds(usual: float | None, limit: float, minutes: float) -> Odds | None:
+    """The odds of a surge beyond ``limit``, at most once in so many minutes with runs by chance; None if nothing is
+    beyond it.
+
+    What is rarer than a quarter of the limit counts as that: a first few cases of what never was are no surge yet.
+    Without a past, only what is beyond the limit itself is held against it.
+    """
+    if limit >= 1:
+        return None
+    null = limit if usual is None else max(usual, limit / 4)
+    shares = [limit + (1 - limit) * part for part in _BETWEEN]
+    weights = tuple((math.log(share / null), math.log((1 - share) / (1 - null))) for share in shares)
+    return Odds(weights, math.log(len(weights) * max(1.0, minutes)))
+
+
+def chance_minutes(rule: Rule, past: Past, window: Mapping[str, int], clock: int, *, known: bool) -> float:
+    """Minutes with runs that the rule's ``chance_days`` have at the pace of the scope's past: at most as many as runs.
+
+    Every minute, where the past is not ``known``.
+    """
+    oldest, days = past.oldest(), float(rule.chance_days * DAY)
+    if oldest is None or not known:
+        return days
+    runs = past.sums.get(str(rule.over), 0) - window.get(str(rule.over), 0)
+    return days * min(1.0, runs / max(1, clock - oldest))
+
+
+def of_surge(rule: Rule, lane: Lane, limit: float, odds: Odds | None) -> Verdict | None:
+    """Whether the runs since some minute of the window say that the share surged; None without runs.
+
+    The likelihood ratio of a greater share to the usual one, taken since whichever minute it is greatest: Page's
+    cumulative sum (Biometrika 41, 1954). Where the share is what is usual, these ratios sum over all beginnings to a
+    martingale less the minutes that have runs, so that on average at least as many pass before the bar is reached.
+    """
+    runs, hits = lane.sums.get(str(rule.over), 0), lane.sums.get(str(rule.series), 0)
+    if not runs:
+        return None
+    # With nothing but hits the last and greatest of the shares gains most: most windows are told apart by that.
+    if odds is not None and hits * odds.weights[-1][0] >= odds.bar:
+        found = _most_spoken(rule, lane.entries, limit, odds)
+        if found is not None:
+            return Verdict(holds=True, value=found.hits / found.runs, limit=limit, evidence=found)
+    return Verdict(holds=False, value=hits / runs, limit=limit)
+
+
+def _most_spoken(rule: Rule, entries: Reversible[tuple[int, Sums]], limit: float, odds: Odds) -> Evidence | None:
+    """The runs that speak most for a surge; None if nothing reaches the bar."""
+    series, over, hits, runs, most, found = str(rule.series), str(rule.over), 0, 0, odds.bar, None
+    for minute, sums in reversed(entries):
+        hits, runs = hits + sums.get(series, 0), runs + sums.get(over, 0)
+        if hits >= FEWEST and hits > limit * runs:
+            spoken = max(hits * hit + (runs - hits) * other for hit, other in odds.weights)
+            if spoken >= most:
+                most, found = spoken, Evidence(hits, runs, minute)
+    return found
+
+
+def of_surge_going_on(rule: Rule, entries: Reversible[tuple[int, Sums]], limit: float, clock: int) -> Verdict | None:
+    """Whether a surge goes on: the share of the window's minutes, or of half its runs where these took longer, is
+    beyond the limit. None if there are too few runs to say."""
+    series, over, hits, runs, since = str(rule.series), str(rule.over), 0, 0, clock
+    for minute, sums in reversed(entries):
+        if minute <= clock - rule.window_minutes and runs >= rule.window_runs / 2:
+            break
+        hits, runs, since = hits + sums.get(series, 0), runs + sums.get(over, 0), minute
+    if runs < FEWEST:
+        return None
+    return Verdict(hits > limit * runs, hits / runs, limit, Evidence(hits, runs, since))
 
 
 def of_silence(rule: Rule, past: Past, clock: int) -> Verdict | None:

@@ -111,6 +111,7 @@ class Condition(StrEnum):
 
     SHARE = "share"  # a series is more than a share of another, and that is no chance
     SHARE_BELOW = "share_below"  # it is less
+    SURGE = "surge"  # run by run, it has come to be more of another than is usual, and that is no chance
     COUNT = "count"  # a series has at least so many in the window
     AGE = "age"  # a quantile of the ages of open items is at least so many minutes
     PAST_DEADLINE = "past_deadline"  # more than a share of the open items is past its deadline, and that is no chance
@@ -172,6 +173,7 @@ class Rule:
     quantile: float = 1.0
     confidence: float = 0.0
     baseline: Baseline | None = None
+    chance_days: int = 0
     minimum: int = 0
     for_minutes: int = 0
     keep_firing_minutes: int = 0

@@ -15,6 +15,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
+from alerts.judging import FEWEST
 from alerts.model import Baseline, Condition, Gauge, Rule, Scope, Series, Severity
 from alerts.toml_file import FileError, Part, parse, place
 
@@ -76,6 +77,7 @@ class _Rule(Part):
     quantile: float | None = Field(None, gt=0, le=1)
     confidence: float | None = Field(None, gt=0.5, lt=1)
     baseline: _Baseline | None = None
+    chance_days: int | None = Field(None, ge=1, le=366)
     minimum: int | None = Field(None, ge=1)
     for_minutes: _Minutes = 0
     keep_firing_minutes: _Minutes = 0
@@ -104,6 +106,7 @@ class _Rule(Part):
             quantile=1.0 if self.quantile is None else self.quantile,
             confidence=self.confidence or 0.0,
             baseline=Baseline(past.minutes, past.factor, past.minimum) if past else None,
+            chance_days=self.chance_days or 0,
             minimum=self.minimum or 0,
             for_minutes=self.for_minutes,
             keep_firing_minutes=self.keep_firing_minutes,
@@ -128,6 +131,7 @@ _OF_SHARE = Needs(("series", "over", "window", "threshold", "confidence", "minim
 NEEDS: Mapping[Condition, Needs] = {
     Condition.SHARE: _OF_SHARE,
     Condition.SHARE_BELOW: _OF_SHARE,
+    Condition.SURGE: Needs(("series", "over", "window", "threshold", "baseline", "chance_days")),
     Condition.COUNT: Needs(("series", "over", "window", "threshold")),
     Condition.AGE: Needs(("items", "threshold"), ("quantile", "minimum")),
     Condition.PAST_DEADLINE: Needs(("items", "threshold", "confidence", "minimum")),
@@ -138,9 +142,7 @@ NEEDS: Mapping[Condition, Needs] = {
 """The keys of each condition."""
 
 _CONDITIONAL = tuple(dict.fromkeys(key for needs in NEEDS.values() for key in needs.must + needs.may))
-_SHARES = (Condition.SHARE, Condition.SHARE_BELOW, Condition.PAST_DEADLINE)
-_FEWEST = 3
-"""Of one or two, no share can be said."""
+_SHARES = (Condition.SHARE, Condition.SHARE_BELOW, Condition.SURGE, Condition.PAST_DEADLINE)
 _OF_PIPELINE = (Series.READ, Series.DEAD_LETTERED)
 _OF_QUEUES = (Series.QUEUE_ARRIVALS, Series.QUEUE_DECISIONS)
 
@@ -201,8 +203,8 @@ def _threshold(rule: _Rule) -> Iterator[str]:
     if rule.condition in _SHARES:
         if not 0 < value < 1:
             yield "threshold: a share must be between 0 and 1, such as 0.2"
-        if rule.minimum is not None and rule.minimum < _FEWEST:
-            yield f"minimum: must be at least {_FEWEST}; of fewer, no share can be said"
+        if rule.minimum is not None and rule.minimum < FEWEST:
+            yield f"minimum: must be at least {FEWEST}; of fewer, no share can be said"
     elif rule.gauge is Gauge.STORE_REFUSING and value != 0:
         yield "threshold: must be 0; the gauge is 1 while the store refuses, else 0"
     elif rule.condition is not Condition.GAUGE and value <= 0:

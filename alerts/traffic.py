@@ -37,6 +37,13 @@ def doubts(rules: Sequence[Rule], counts: Iterable[Count], items: Sequence[OpenI
     return [doubt for rule in rules for doubt in _doubts(rule, seen[rule.id])]
 
 
+def surge_needs(odds: judging.Odds | None) -> int | None:
+    """Fewest runs, all of them hits, in which a surge can hold; None if none can."""
+    if odds is None:
+        return None
+    return max(judging.FEWEST, math.ceil(odds.bar / odds.weights[-1][0]))
+
+
 def runs_needed(rule: Rule) -> int:
     """Fewest runs, or open items, in which the condition of a share can hold at all."""
     square, share = judging.deviation(rule.confidence) ** 2, rule.threshold
@@ -51,6 +58,7 @@ class _Seen:
     """What was seen of a rule and a scope."""
 
     most: int = 0
+    needed: int = 0
     judged: int = 0
     fires: bool = False
     clears: bool = False
@@ -84,15 +92,27 @@ def _observe_window(windows: Windows, ruled: Ruled, lane: Lane, seen: _Seen) -> 
         return
     rule, window = ruled.rule, lane.sums
     seen.usual = Evaluator.usual(windows, ruled, lane.scope, window)
-    limit, runs = judging.share_limit(rule, seen.usual), window.get(str(rule.over), 0)
+    runs = window.get(str(rule.over), 0)
     seen.most = max(seen.most, runs)
-    hits = runs if rule.condition is Condition.SHARE else 0
-    extreme = {str(rule.over): runs, str(rule.series): hits}
-    could = judging.of_window(rule, extreme, limit, ruled.deviations, firing=False)
-    seen.fires |= rule.condition is Condition.COUNT or (could is not None and could.holds)
-    verdict = judging.of_window(rule, window, limit, ruled.deviations, firing=True)
+    seen.fires = seen.fires or _could_fire(windows, ruled, lane, runs, seen)
+    verdict = Evaluator.verdict(windows, ruled, lane, seen.usual, firing=True)
     seen.judged += verdict is not None
     seen.clears |= verdict is not None and not verdict.holds
+
+
+def _could_fire(windows: Windows, ruled: Ruled, lane: Lane, runs: int, seen: _Seen) -> bool:
+    """Whether a rule would fire if all runs of the window were hits, or none."""
+    rule = ruled.rule
+    if rule.condition is Condition.COUNT:
+        return True
+    if rule.condition is Condition.SURGE:
+        needed = surge_needs(Evaluator.odds(windows, ruled, lane, seen.usual))
+        seen.needed = needed or 0
+        return needed is not None and runs >= needed
+    hits = runs if rule.condition is Condition.SHARE else 0
+    extreme = {str(rule.over): runs, str(rule.series): hits}
+    could = judging.of_window(rule, extreme, judging.share_limit(rule, seen.usual), ruled.deviations, firing=False)
+    return could is not None and could.holds
 
 
 def _observe_silence(rule: Rule, past: Past, minutes: int, seen: _Seen) -> None:
@@ -147,7 +167,7 @@ def _doubts(rule: Rule, seen: _ByScope) -> Iterator[Doubt]:
 def _why_silent(rule: Rule, seen: _Seen) -> str:
     if seen.reason:
         return seen.reason
-    needed = runs_needed(rule)
+    needed = seen.needed if rule.condition is Condition.SURGE else runs_needed(rule)
     if seen.most < needed:
         return f"it needs {needed:,} runs in its window, and the fullest window had {seen.most:,}"
     if seen.usual is None:

@@ -66,10 +66,14 @@ class Reach(NamedTuple):
 class Lane:
     """The window of one scope on a track: its minutes that have counts, and their sums."""
 
-    __slots__ = ("entries", "scope", "sums", "track")
+    __slots__ = ("_limit", "_minutes", "_over", "_runs", "entries", "number", "scope", "sums", "track")
 
-    def __init__(self, track: Track, scope: Scope) -> None:
+    def __init__(self, track: Track, scope: Scope, number: int = 0) -> None:
+        """``number`` is the place of the track among all."""
         self.track = track
+        self.number = number
+        self._over = track.over
+        self._minutes, self._runs, self._limit = track.extent
         self.scope = scope
         self.entries: deque[tuple[int, Sums]] = deque()
         self.sums: Sums = {}
@@ -89,12 +93,10 @@ class Lane:
 
     def prune(self, clock: int) -> bool:
         """Let go of what the window has left behind; whether that was anything."""
-        minutes, runs, limit = self.track.extent
-        entries, sums, left = self.entries, self.sums, False
-        while entries and entries[0][0] <= clock - minutes:
+        entries, sums, over, left = self.entries, self.sums, self._over, False
+        while entries and entries[0][0] <= clock - self._minutes:
             minute, counts = entries[0]
-            over = self.track.over
-            if minute > clock - limit and sums.get(over, 0) - counts.get(over, 0) < runs:
+            if minute > clock - self._limit and sums.get(over, 0) - counts.get(over, 0) < self._runs:
                 break
             entries.popleft()
             left = True
@@ -210,6 +212,7 @@ class Windows:
         self._minutes: dict[int, list[dict[Scope, Sums]]] = {}
         self._tracks = [[track for track in tracks if track.view == number] for number in range(len(views))]
         self._lanes: dict[Track, dict[Scope, Lane]] = {track: {} for track in tracks}
+        self._numbers = {track: number for number, track in enumerate(tracks)}
         self._seen: list[dict[Scope, Scope | None]] = [{} for _ in views]
         self._visits: dict[int, dict[Lane, None]] = defaultdict(dict)
 
@@ -250,7 +253,10 @@ class Windows:
         for lane in self._visits.pop(self.clock, ()):
             if lane.prune(self.clock):
                 changed[lane] = None
-            self._visit(self.clock - lane.track.extent.minutes, lane)
+            minutes, _, limit = lane.track.extent
+            oldest = lane.entries[0][0] if lane.entries else self.clock
+            if oldest <= self.clock - minutes:
+                self._visits[oldest + limit][lane] = None
         self._minutes.pop(self.clock - self._keep, None)
         return changed
 
@@ -268,10 +274,10 @@ class Windows:
         lanes = self._lanes[track]
         lane = lanes.get(scope)
         if lane is None:
-            lane = lanes[scope] = Lane(track, scope)
+            lane = lanes[scope] = Lane(track, scope, self._numbers[track])
         return lane
 
-    def replay(self, lane: Lane, before: Mapping[int, Sums], *, known: bool) -> Iterator[Sums]:
+    def replay(self, lane: Lane, before: Mapping[int, Sums], *, known: bool) -> Iterator[Lane]:
         """The window of a lane at each minute that late counts bear upon: with them, or as ``known`` before them."""
         again = Lane(lane.track, lane.scope)
         minutes, _, limit = lane.track.extent
@@ -284,7 +290,7 @@ class Windows:
                 again.push(minute, counts)
             again.prune(minute)
             if minute >= first:
-                yield again.sums
+                yield again
 
     def _divided(self, told: Iterable[Count]) -> list[dict[Scope, Sums]]:
         """Counts of one minute by view, and there by scope and series."""

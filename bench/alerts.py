@@ -5,9 +5,10 @@ shipped rules are stepped through them by the live evaluator, minute by minute; 
 write without it, a share over five minutes with a fixed threshold, and the age of the oldest item. Counted are the time
 to the first page of each incident, the pages outside incidents, and how often the largest cause is the true one.
 
-Ends with 1 if the shipped rules are slower on any kind of incident but that of five runs an hour, page more than a
-tenth as often without one, or name the true cause in fewer than nine of ten. At five runs an hour the delays are shown
-and not held: what is found there after two refusals is paid for with pages about chance.
+A rule that pages forty times a week pages in some incidents by chance. So the fixed threshold is also asked what it
+would have done in the same world without incidents: same runs, same luck. *Net* is when it first fires and would not
+have then. Ends with 1 if the shipped rules are slower on any kind of incident by the median, page more than a tenth as
+often without one, or name the true cause in fewer than nine of ten; single incidents are shown.
 """
 
 import argparse
@@ -125,6 +126,10 @@ class Run(NamedTuple):
     table: str
     kind: Series | None
     label: Label | None
+    otherwise: Series | None = None
+    """The kind of its exit had there been no incident."""
+    is_extra: bool = False
+    """Whether it came with an incident."""
 
 
 def calendar(days: int, rng: Random) -> list[Incident]:
@@ -142,10 +147,15 @@ def calendar(days: int, rng: Random) -> list[Incident]:
 
 @dataclass
 class World:
-    """What happens, minute by minute. All of it is drawn from one seed."""
+    """What happens, minute by minute. All of it is drawn from one seed.
+
+    What is drawn of runs by ``rng`` is the same with incidents and without; what becomes of them is drawn aside.
+    ``slow`` are the items that take many hours, incident or not.
+    """
 
     rng: Random
     incidents: Sequence[Incident]
+    slow: set[str] = field(default_factory=set)
     runs: dict[int, list[Run]] = field(default_factory=dict)
     waits: list[Wait] = field(default_factory=list)
     partials: dict[str, OpenItem] = field(default_factory=dict)
@@ -156,6 +166,9 @@ class World:
     _coming: list[tuple[int, str]] = field(default_factory=list)
     _held: list[tuple[int, str]] = field(default_factory=list)
     _number: int = 0
+
+    def __post_init__(self) -> None:
+        self._aside = Random(self.rng.random())
 
     def go_on(self, minute: int) -> list[Count]:
         """Let one minute happen, and count it."""
@@ -184,30 +197,28 @@ class World:
         day = (1 + sin(2 * pi * (minute % DAY) / DAY - pi / 2)) / 2
         expected = agent.night + (agent.noon - agent.night) * day
         for workflow, part in agent.workflows:
-            more = 1.5 if workflow == DENIED_WORKFLOW and FLOOD in going else 0.0
-            for _ in range(poisson(self.rng, expected * (part + more))):
-                yield self._run(agent, workflow, going)
+            for _ in range(poisson(self.rng, expected * part)):
+                yield self._run(agent, workflow, going, self.rng)
+            if workflow == DENIED_WORKFLOW and FLOOD in going:
+                for _ in range(poisson(self._aside, expected * 1.5)):
+                    yield self._run(agent, workflow, going, self._aside)._replace(is_extra=True)
 
-    def _run(self, agent: Agent, workflow: str, going: Going) -> Run:
+    def _run(self, agent: Agent, workflow: str, going: Going, rng: Random) -> Run:
         shares = {series: shifted(share, self._drift[agent, series]) for series, share in USUAL.items()}
         shares[Series.REFUSAL] = 0.5 if workflow == DENIED_WORKFLOW else shares[Series.REFUSAL]
         labels = {
             Series.REFUSAL: Label(Factor.POLICY, "refund"),
-            Series.FALLBACK: Label(Factor.PATH, self.rng.choice(["tax: timeout", "erp: error", "model a: error"])),
-            Series.PARTIAL: Label(Factor.COMPONENT, self.rng.choice(["address", "supplier", "weather"])),
-            Series.HUMAN_QUEUE: Label(Factor.REASON, self.rng.choice(["low_confidence", "no_progress", "authority"])),
+            Series.FALLBACK: Label(Factor.PATH, rng.choice(["tax: timeout", "erp: error", "model a: error"])),
+            Series.PARTIAL: Label(Factor.COMPONENT, rng.choice(["address", "supplier", "weather"])),
+            Series.HUMAN_QUEUE: Label(Factor.REASON, rng.choice(["low_confidence", "no_progress", "authority"])),
         }
-        version, table = "7", "default 1"
+        version, table, drawn = "7", "default 1", rng.random()
+        otherwise = _kind(shares, drawn)
         for incident in going.values():
             if incident.kind.agent is agent:
                 version, table = _befall(incident, shares, labels, version, table)
-        kind_of_exit, drawn = None, self.rng.random()
-        for series, share in shares.items():
-            if drawn < share:
-                kind_of_exit = series
-                break
-            drawn -= share
-        return Run(agent, workflow, version, table, kind_of_exit, labels[kind_of_exit] if kind_of_exit else None)
+        kind = _kind(shares, drawn)
+        return Run(agent, workflow, version, table, kind, labels[kind] if kind else None, otherwise)
 
     def _open(self, run: Run, minute: int) -> None:
         if run.kind is Series.PARTIAL:
@@ -216,16 +227,19 @@ class World:
             self._number += 1
             scope = Scope(run.agent.tenant, run.agent.name, run.workflow, JUDGEMENT)
             self.reviews[f"e{self._number}"] = _item("review", scope, f"e{self._number}", minute, run)
-            if self.rng.random() < 0.002:  # a hard one: somebody takes hours over it
-                heappush(self._held, (minute + round(self.rng.uniform(300, 600)), f"e{self._number}"))
+            if self._aside.random() < 0.002:  # a hard one: somebody takes hours over it
+                heappush(self._held, (minute + round(self._aside.uniform(300, 600)), f"e{self._number}"))
+                self.slow.add(f"e{self._number}")
 
     def _open_partial(self, run: Run, minute: int) -> None:
         """It comes after twenty minutes or so, and one in a thousand after many hours; or not before it works again."""
         self._number += 1
         key = f"e{self._number}"
         self.partials[key] = _item("partial", Scope(run.agent.tenant, run.agent.name, run.workflow), key, minute, run)
-        late = self.rng.random() < 0.001
-        lasts = self.rng.uniform(300, 600) if late else self.rng.lognormvariate(log(20), 0.6)
+        late = self._aside.random() < 0.001
+        lasts = self._aside.uniform(300, 600) if late else self._aside.lognormvariate(log(20), 0.6)
+        if late:
+            self.slow.add(key)
         heappush(self._coming, (minute + 1 + round(lasts), key))
 
     def _enrich(self, minute: int, going: Going) -> None:
@@ -234,7 +248,7 @@ class World:
             _, key = heappop(self._coming)
             item = self.partials[key]
             if STUCK in going and item.components == ("address",) and item.scope.agent_id == SUPPORT.name:
-                kept.append((minute + self.rng.randrange(10, 60), key))
+                kept.append((minute + self._aside.randrange(10, 60), key))
                 continue
             del self.partials[key]
             self.waits.append(Wait(item.components[0], item.opened_at, minute * MINUTE, sys.maxsize))
@@ -247,7 +261,7 @@ class World:
         """What came first is decided first, but for what somebody takes hours over."""
         day = (1 + sin(2 * pi * (minute % DAY) / DAY - pi / 2)) / 2
         people = 0.1 if STAFFING in going else 1.0
-        able = poisson(self.rng, people * REVIEWERS * (1 + 2 * day) / 3)
+        able = poisson(self._aside, people * REVIEWERS * (1 + 2 * day) / 3)
         while self._held and self._held[0][0] <= minute:
             self.reviews.pop(heappop(self._held)[1], None)
         held = {key for _, key in self._held}
@@ -258,6 +272,15 @@ class World:
         late = [key for key, item in self.reviews.items() if not item.overdue and _is_late(item, minute)]
         for key in late:
             self.reviews[key] = self.reviews[key]._replace(overdue=True)
+
+
+def _kind(shares: Mapping[Series, float], drawn: float) -> Series | None:
+    """The kind of an exit, by a number below one that was drawn."""
+    for series, share in shares.items():
+        if drawn < share:
+            return series
+        drawn -= share
+    return None
 
 
 def _is_late(item: OpenItem, minute: int) -> bool:
@@ -331,15 +354,16 @@ def counted(minute: int, ended: Sequence[Run]) -> list[Count]:
 @dataclass
 class Thresholds:
     """What a team would write: ``sum(rate(refusals[5m])) / sum(rate(exits[5m])) > 0.2`` by agent, for so many minutes,
-    and the age of the oldest open item above four hours."""
+    and the age of the oldest open item above four hours. ``otherwise`` looks at the world without incidents."""
 
     for_minutes: int
+    otherwise: bool = False
     standing: dict[tuple[str, Scope], int] = field(default_factory=dict)
     firing: set[tuple[str, Scope]] = field(default_factory=set)
 
     def step(self, world: World, minute: int) -> list[tuple[str, Scope]]:
         """The pages of this minute."""
-        true = {(rule, scope) for rule, scope in _true(world, minute)}
+        true = {(rule, scope) for rule, scope in _true(world, minute, otherwise=self.otherwise)}
         self.standing = {key: self.standing.get(key, minute) for key in true}
         self.firing &= true
         fired = [key for key, since in self.standing.items() if minute - since >= self.for_minutes]
@@ -348,17 +372,21 @@ class Thresholds:
         return new
 
 
-def _true(world: World, minute: int) -> Iterator[tuple[str, Scope]]:
+def _true(world: World, minute: int, *, otherwise: bool) -> Iterator[tuple[str, Scope]]:
     last = [run for each in range(minute - 4, minute + 1) for run in world.runs.get(each, ())]
+    if otherwise:
+        last = [run._replace(kind=run.otherwise) for run in last if not run.is_extra]
     exits = Counter((run.agent.tenant, run.agent.name) for run in last)
     for series in (Series.REFUSAL, Series.FALLBACK, Series.HUMAN_QUEUE):
         cases = Counter((run.agent.tenant, run.agent.name) for run in last if run.kind is series)
         yield from ((series.value, Scope(*key)) for key, n in cases.items() if n > 0.2 * exits[key])
     old = (minute - 240) * MINUTE
-    partials = {(item.scope.tenant, item.scope.agent_id) for item in world.partials.values() if item.opened_at < old}
-    yield from (("partial", Scope(*key)) for key in partials)
-    queues = {(item.scope.tenant, item.scope.queue) for item in world.reviews.values() if item.opened_at < old}
-    yield from (("review", Scope(tenant, queue=name)) for tenant, name in queues)
+    partials, reviews = (
+        [each for key, each in items.items() if each.opened_at < old and (not otherwise or key in world.slow)]
+        for items in (world.partials, world.reviews)
+    )
+    yield from {("partial", Scope(each.scope.tenant, each.scope.agent_id)) for each in partials}
+    yield from {("review", Scope(each.scope.tenant, queue=each.scope.queue)) for each in reviews}
 
 
 # --- causes, as they are found when the page goes out
@@ -440,6 +468,16 @@ class Found:
     days: int
     shipped: list[Page] = field(default_factory=list)
     fixed: dict[int, list[Page]] = field(default_factory=dict)
+    net: list[Page] = field(default_factory=list)
+    """Whenever the first of the fixed thresholds begins to fire though it would not without incidents."""
+
+    def net_delays(self, kind: Kind) -> list[tuple[float, float]]:
+        """Of each incident of a kind, minutes to the first page of the shipped rules, and of the threshold net."""
+        return [
+            (_delay(each, self.shipped, kind.rules), _delay(each, self.net, {kind.threshold}))
+            for each in self.incidents
+            if each.kind is kind
+        ]
 
     def delays(self, kind: Kind) -> list[tuple[float, dict[int, float]]]:
         """Of each incident of a kind, minutes to the first page: of the shipped rules, and of those that wait."""
@@ -503,6 +541,7 @@ def simulate(days: int, seed: int, fixed: Sequence[int] = WAITS) -> Found:
     evaluator = Evaluator(rules.values())
     state = evaluator.begin(START * MINUTE - 1)
     thresholds = {minutes: Thresholds(minutes) for minutes in fixed}
+    luck, net = Thresholds(fixed[0], otherwise=True), set[tuple[str, Scope]]()
     firing: set[tuple[str, Scope, int]] = set()
     for minute in range(START, START + days * DAY):
         counts, now = world.go_on(minute), (minute + 1) * MINUTE - 1
@@ -518,11 +557,32 @@ def simulate(days: int, seed: int, fixed: Sequence[int] = WAITS) -> Found:
         for minutes, each in thresholds.items():
             pages = found.fixed.setdefault(minutes, [])
             pages += [Page(rule, scope, minute, ("", "")) for rule, scope in each.step(world, minute)]
+        luck.step(world, minute)
+        before, net = net, thresholds[fixed[0]].firing - luck.firing
+        found.net += [Page(rule, scope, minute, ("", "")) for rule, scope in net - before]
     return found
 
 
+def pooled(all_found: Sequence[Found]) -> Found:
+    """Simulations one after the other, as one: of a few incidents of a kind, a median is chance."""
+    whole = Found([], sum(found.days for found in all_found))
+    later = 0
+    for found in all_found:
+        whole.incidents = [*whole.incidents, *(_later(each, later) for each in found.incidents)]
+        whole.shipped += [page._replace(minute=page.minute + later) for page in found.shipped]
+        whole.net += [page._replace(minute=page.minute + later) for page in found.net]
+        for wait, pages in found.fixed.items():
+            whole.fixed.setdefault(wait, []).extend(page._replace(minute=page.minute + later) for page in pages)
+        later += found.days * DAY
+    return whole
+
+
+def _later(incident: Incident, minutes: int) -> Incident:
+    return incident._replace(begin=incident.begin + minutes, end=incident.end + minutes)
+
+
 def _cause(alert: Alert, rule: Rule, world: World, minute: int) -> tuple[str, str]:
-    of_shares = rule.condition is Condition.SHARE and rule.series in USUAL
+    of_shares = rule.condition is Condition.SURGE and rule.series in USUAL
     return named(alert, rule, world, minute) if of_shares or rule.what else ("", "")
 
 
@@ -537,12 +597,15 @@ def lines(found: Found) -> Iterator[str]:
             continue
         ours, theirs = [own for own, _ in delays], {wait: [other[wait] for _, other in delays] for wait in WAITS}
         later = sum(own > other[WAITS[0]] for own, other in delays)
-        verdict = "pass" if is_as_fast(found, kind) else "FAIL" if kind.agent is not QUIET else "----"
+        net = found.net_delays(kind)
+        lucky = sum(raw[WAITS[0]] < other for (_, raw), (_, other) in zip(delays, net, strict=True))
+        verdict = "pass" if is_as_fast(found, kind) else "FAIL"
         others = " ".join(f"{_minutes(median(theirs[wait])):>8}" for wait in WAITS)
         right = found.named(kind)
         yield (
             f"{verdict}  {kind.name:28} {len(delays):>3} {_minutes(median(ours)):>8} {_minutes(max(ours)):>8}"
-            f" {others} {later:>7} {sum(right):>5}/{len(right)}"
+            f" {others} {later:>7} {lucky:>6} {_minutes(median(other for _, other in net)):>6}"
+            f" {sum(own > other for own, other in net):>7} {sum(right):>5}/{len(right)}"
         )
 
 
@@ -560,8 +623,8 @@ def holds(found: Found) -> dict[str, bool]:
     """Whether what is claimed holds, by claim."""
     right = [named for kind in KINDS for named in found.named(kind)]
     return {
-        "at least as fast on every kind of incident, but at 5 runs an hour": all(
-            is_as_fast(found, kind) for kind in KINDS if kind.agent is not QUIET and found.delays(kind)
+        "at least as fast on every kind of incident": all(
+            is_as_fast(found, kind) for kind in KINDS if found.delays(kind)
         ),
         f"at most {WORST_SHARE:.0%} of the false pages": found.per_week(found.shipped)
         <= WORST_SHARE * found.per_week(found.fixed[WAITS[0]]),
@@ -573,13 +636,13 @@ def main() -> None:
     """Simulate as the arguments say."""
     parser = argparse.ArgumentParser(prog="python -m bench.alerts", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--days", type=int, default=90, help="days to simulate")
-    parser.add_argument("--seed", type=int, default=1, help="seed of all that happens")
+    parser.add_argument("--seed", type=int, nargs="+", default=[1, 2, 3], help="seeds, each of all that happens")
     options = parser.parse_args()
-    found = simulate(options.days, options.seed)
+    found = pooled([simulate(options.days, seed) for seed in options.seed])
     print(
-        f"{options.days} days, {len(found.incidents)} incidents; minutes to the first page, median of the incidents\n\n"
+        f"{found.days} days, {len(found.incidents)} incidents; minutes to the first page, median of the incidents\n\n"
         f"{'':4}  {'':28} {'n':>3} {'shipped':>8} {'worst':>8} {'fixed 5':>8} {'fixed 1':>8} {'fixed 0':>8}"
-        f" {'slower':>7} {'cause':>7}"
+        f" {'slower':>7} {'lucky':>6} {'net':>6} {'slower':>7} {'cause':>7}"
     )
     for line in lines(found):
         print(line)

@@ -15,7 +15,7 @@ HORIZON_US = 4 * 3_600_000_000
 _MINUTE = 60_000_000
 _LEAST_US = 20 * _MINUTE
 """In a longer window a rise that has just begun is lost among what went before it."""
-_OF_SHARES = {Condition.SHARE, Condition.SHARE_BELOW, Condition.COUNT}
+_OF_SHARES = {Condition.SHARE, Condition.SHARE_BELOW, Condition.SURGE, Condition.COUNT}
 
 
 class Cause(Protocol):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from alerts.evaluator import Evaluator
 from alerts.judging import MINUTE
-from alerts.model import Condition, Count, OpenItem, Pulse, Rule, Scope, Series, Severity
+from alerts.model import Baseline, Condition, Count, OpenItem, Pulse, Rule, Scope, Series, Severity
 
 T0 = 30_000_000
 """The minute at which tests begin."""
@@ -27,6 +27,10 @@ REFUSALS = Rule(
     confidence=0.999,
     minimum=8,
 )
+SURGES = replace(
+    REFUSALS, condition=Condition.SURGE, confidence=0.0, minimum=0, chance_days=7, window_runs=20,
+    window_limit_minutes=720, baseline=Baseline(10080, 2.0, 200),
+)  # fmt: skip
 FENCES = replace(
     REFUSALS, id="fence_violation", condition=Condition.COUNT, threshold=1, series=Series.FENCE_VIOLATION, minimum=0
 )

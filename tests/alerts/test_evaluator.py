@@ -10,7 +10,22 @@ from hypothesis import strategies as st
 from alerts.evaluator import Evaluator
 from alerts.judging import MINUTE
 from alerts.model import Baseline, Condition, Count, Gauge, Pulse, Scope, Series
-from tests.alerts.rule import AGENT, AGES, DUE, FENCES, LAG, QUEUE, REFUSALS, T0, WELL, Watch, minute, review, rule
+from tests.alerts.rule import (
+    AGENT,
+    AGES,
+    DUE,
+    FENCES,
+    LAG,
+    QUEUE,
+    REFUSALS,
+    SURGES,
+    T0,
+    WELL,
+    Watch,
+    minute,
+    review,
+    rule,
+)
 
 
 def end(number):
@@ -237,6 +252,66 @@ def test_a_share_that_is_too_small_needs_a_past():
     assert based(0.4, below).states(0, minute(0, 40, 0)) == []
 
 
+# --- surges
+
+
+@pytest.mark.parametrize(("refusals", "exits", "states"), [
+    (0, 0, []), (0, 1, []), (1, 1, []), (1, 2, []), (2, 2, []), (2, 3, []), (500, 1000, ["firing"]),
+])  # fmt: skip
+@pytest.mark.parametrize("usual", [None, 0.0, 0.02])
+def test_one_or_two_are_no_surge_and_half_of_many_are(usual, refusals, exits, states):
+    watch = Watch(SURGES) if usual is None else based(usual, SURGES)
+    assert watch.states(0, minute(0, exits, refusals)) == states
+
+
+def quiet(*refused):
+    """An agent that had a run every twelve minutes for a week, 1 in 50 refused; then so many more, a run at a time."""
+    watch = Watch(SURGES)
+    watch.evaluator.load(watch.state, [c for n in range(840) for c in minute(12 * (n - 840), 1, int(n % 50 == 0))])
+    return [watch.states(12 * n, minute(12 * n, 1, each)) for n, each in enumerate(refused)]
+
+
+def test_at_five_runs_an_hour_three_of_three_are_a_surge():
+    # Of 0.8 against 0.05, three hits speak 16 * 16 * 16 = 4,096 to 1, and 3 * 840 is asked for.
+    assert quiet(1, 1, 1, 0, 0) == [[], [], ["firing"], ["firing"], ["firing"]]
+    # One that was not refused takes 3 / 4 away, or, of 0.4, a third: 16 ** 3 * 4 / 19 = 862; 8 ** 4 * 12 / 19 = 2,587.
+    assert quiet(1, 0, 1, 1, 1) == [[], [], [], [], ["firing"]]
+    assert quiet(1, 0, 1, 0, 1, 0, 0) == [[]] * 7
+
+
+def test_the_share_has_to_be_beyond_the_limit_however_many_runs_say_that_it_rose():
+    watch = based(0.05, SURGES)
+    assert [watch.states(n, minute(n, 100, 19)) for n in range(30)] == [[]] * 30
+    assert watch.states(30, minute(30, 100, 60)) == ["firing"]
+
+
+def test_a_surge_says_by_which_runs_and_ends_by_the_latest():
+    watch = Watch(SURGES)
+    watch.evaluator.load(watch.state, [c for h in range(1, 31) for c in minute(-60 * h, 600, 12)])
+    assert watch.at(0, minute(0, 4, 0)) == ()
+    (alert,) = watch.at(1, minute(1, 14, 12))
+    since = "2027-01-15 08:01"
+    assert alert.summary == f"More runs than usual end in a refusal. 12 of 14 runs since {since} UTC; 2.0% are usual."
+    assert (alert.value, alert.threshold) == (12 / 14, 0.2)
+    watch.restart([*minute(0, 4, 0), *minute(1, 14, 12)])
+    assert watch.at(2)[0].summary == alert.summary
+    assert watch.states(40, minute(40, 9, 0)) == ["firing"]  # half of twenty runs: 9 and those of minute 1
+    assert watch.states(41, minute(41, 40, 0)) == ["resolved"]
+
+
+def test_late_runs_that_surged_page_all_the_same():
+    watch = Watch(SURGES)
+    for n in range(1620):
+        watch.at(n)
+    (alert,) = watch.at(1620, minute(0, 50, 50))
+    assert (alert.state, alert.value) == ("firing", 1.0)
+    assert "50 of 50 runs since" in alert.summary
+
+
+def test_where_everything_is_usual_nothing_is_a_surge():
+    assert based(1, SURGES).states(0, minute(0, 1000, 1000)) == []
+
+
 # --- open items
 
 
@@ -414,6 +489,17 @@ def test_restarts_change_nothing(traffic):
         rule(window_runs=10, window_limit_minutes=30, minimum=4, for_minutes=1, keep_firing_minutes=2, confidence=0.9),
         rule(id="based", minimum=4, confidence=0.9, baseline=Baseline(600, 1.5, 20)),
         rule(FENCES, window_minutes=3),
+        rule(
+            SURGES,
+            id="surge",
+            window_minutes=2,
+            window_runs=6,
+            window_limit_minutes=30,
+            chance_days=1,
+            threshold=0.05,
+            baseline=Baseline(600, 1.5, 20),
+            keep_firing_minutes=1,
+        ),
         rule(SILENCE, threshold=2, baseline=Baseline(600, 1.1, 5)),
     )
     steady, restarting, told = Watch(*rules), Watch(*rules), {}

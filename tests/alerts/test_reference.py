@@ -37,9 +37,10 @@ def test_every_condition_has_its_keys(condition):
     assert all(f"`{key}`" in may for key in rules.NEEDS[condition].may)
 
 
-def test_its_examples_are_a_rule_file_and_a_test_of_it():
+def test_its_examples_are_a_shipped_rule_and_a_test_of_it():
     blocks = [block.split("```")[0] for block in PAGE.split("```toml\n")[1:]]
     book = rules.load(blocks[1])
+    assert book.rules[0] == rules.load(rules.default_text()).rules[0]
     tests = rehearsal.load(blocks[2])
     assert tests.rules == "alerts.toml"
     assert [outcome.failures for outcome in tests.run(book.rules)] == [()]

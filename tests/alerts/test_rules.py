@@ -27,8 +27,10 @@ runbook = "docs/runbooks/refusal_rate.md"
 summary = "More runs than usual end in a refusal."
 """
 COMMON = 'severity = "page"\nowner = "o"\nrunbook = "r"\nsummary = "s"\n'
-CONDITIONS = "'share', 'share_below', 'count', 'age', 'past_deadline', 'absence', 'gauge' or 'unknown'"
+CONDITIONS = "'share', 'share_below', 'surge', 'count', 'age', 'past_deadline', 'absence', 'gauge' or 'unknown'"
 TOGETHER = "how many runs, and how far back at most"
+OF_SURGE = 'series = "refusal"\nover = "exits"\nwindow = { minutes = 5 }\n'
+PAST = "baseline = { minutes = 600, factor = 2, minimum = 20 }\n"
 APART = "cannot be held against series of runs"
 
 
@@ -136,6 +138,12 @@ def test_each_problem_is_told_with_its_place_and_its_reason(old, new, said):
     ("gauge", 'gauge = "lag"\nthreshold = 1\nby = ["tenant"]',
      "by: tenant: what this rule looks at has no tenant"),
     ("unknown", 'gauge = "lag"\nthreshold = 1', "threshold: the condition unknown does not use it"),
+    ("surge", f"{OF_SURGE}threshold = 0.2\nchance_days = 7",
+     "baseline: missing; the condition surge needs it"),
+    ("surge", f"{OF_SURGE}threshold = 0.2\nchance_days = 0\n{PAST}",
+     "chance_days: must be at least 1"),
+    ("surge", f"{OF_SURGE}threshold = 2\nchance_days = 7\n{PAST}",
+     "threshold: a share must be between 0 and 1, such as 0.2"),
     ("age", "threshold = 5", "items: missing; the condition age needs it"),
     ("age", 'items = "partial"\nthreshold = 5\nby = ["queue"]', "by: queue: what this rule looks at has no queue"),
     ("age", 'items = "review"\nthreshold = 5\nquantile = 0', "quantile: must be more than 0"),

@@ -6,7 +6,7 @@ from alerts.evaluator import Evaluator
 from alerts.judging import deviation, wilson
 from alerts.model import Baseline, Condition, Pulse, Scope, Series
 from alerts.traffic import doubts, runs_needed
-from tests.alerts.rule import AGENT, AGES, DUE, FENCES, REFUSALS, minute, review, rule
+from tests.alerts.rule import AGENT, AGES, DUE, FENCES, REFUSALS, SURGES, minute, review, rule
 
 
 def told(*spans, scope=AGENT):
@@ -103,3 +103,18 @@ def test_what_is_said_never_to_fire_does_not_fire_at_that_traffic():
     evaluator = Evaluator([REFUSALS])
     state = evaluator.begin((counts[0].minute - 1) * 60_000_000)
     assert evaluator.step(state, counts, [], Pulse(), counts[-1].minute * 60_000_000).alerts == ()
+
+
+def test_a_surge_needs_runs_by_what_is_usual():
+    ((_, never, _, ((_, reason),)),) = found(
+        [rule(SURGES, window_runs=0, window_limit_minutes=0)], told(*[(1, 0)] * 99)
+    )
+    assert (never, reason) == ("fires", "it needs 8 runs in its window, and the fullest window had 5")
+    assert found([SURGES], told(*[(1, 0)] * 99)) == []
+    # Where 1 in 20 is usual, 16 ** 4 is more than 3 * 7 * 1,440.
+    quiet = rule(SURGES, window_runs=4)
+    assert found([quiet], told(*[(1, int(n % 20 == 0)) for n in range(999)])) == []
+    # Where 3 in 5 are usual, 19 / 12 to 1 is what a hit speaks.
+    ((_, never, _, ((_, reason),)),) = found([quiet], told(*[(1, int(n % 5 < 3)) for n in range(999)]))
+    assert never == "fires"
+    assert "the fullest window had 5" in reason

@@ -105,9 +105,9 @@ def test_late_counts_say_what_was_known_before_them():
     late = windows.tell([Count(90, A, "exits", 5), Count(91, A, "exits", 1)], 100).late
     assert late == {windows.lane(track, A): {90: {"exits": 2}, 91: {}}}
     before = late[windows.lane(track, A)]
-    replayed = [dict(sums) for sums in windows.replay(windows.lane(track, A), before, known=False)]
+    replayed = [dict(lane.sums) for lane in windows.replay(windows.lane(track, A), before, known=False)]
     assert [sums.get("exits", 0) for sums in replayed] == [5, 6, 6, 6, 6, 1]
-    known = [sums.get("exits", 0) for sums in windows.replay(windows.lane(track, A), before, known=True)]
+    known = [lane.sums.get("exits", 0) for lane in windows.replay(windows.lane(track, A), before, known=True)]
     assert known == [2, 2, 2, 2, 2, 0]
 
 
