@@ -51,8 +51,8 @@ bench-stream: $(VENV)/dev broker  ## offramp beside other programs at the same w
 	$(BIN)/python -m bench.stream
 
 .PHONY: soak
-soak: $(VENV)/dev-only broker  ## workers, store and broker under random faults for 20 minutes; MINUTES= SEED=
-	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) --seed $(or $(SEED),1)
+soak: $(VENV)/dev-only broker  ## the long faults, then random ones for 20 minutes; MINUTES= SEED= SKIP_LONG=1
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) --seed $(or $(SEED),1) $(if $(SKIP_LONG),--skip-long)
 
 fuzz: $(VENV)/dev-only  ## the classifier against its executable specification, 2 x 200,000 events
 	$(BIN)/python -m tests.spec.fuzz --events 200000 --seed 1

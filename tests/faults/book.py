@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from schemas.json_form import parse_json
-from schemas.wire import encode_single_object
+from schemas.wire import encode_confluent, encode_single_object
 from streams.kafka.seam import Message
 from tests.cases import Case, load_cases
 from tests.offramp.kit import companion
@@ -59,6 +59,16 @@ class Book:
         text = json.dumps(given | changes).encode()
         body = encode_single_object(parse_json(text)) if packed else text
         return self.note(body, Meaning("terminal_event", event_id, content, (case.kind, case.reason or "")))
+
+    def framed(self, event_id: str, schema_id: int) -> bytes:
+        """The same as Avro in Confluent's frame, which a registry knows by its id."""
+        text = self.event(event_id)
+        return self.note(encode_confluent(parse_json(text), schema_id), self.meanings[text])
+
+    def some(self, name: str, count: int) -> list[bytes]:
+        """Events in both forms, then each twentieth again, then one that is no record."""
+        values = [self.event(f"{name}-{n}", packed=n % 2 == 0) for n in range(count)]
+        return [*values, *values[::20], b"poison of %s" % name.encode()]
 
     def enrichment(self, number: int) -> bytes:
         """A companion record."""

@@ -5,7 +5,6 @@ from contextlib import closing
 
 import confluent_kafka
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from streams.kafka.seam import Outgoing, TopicPartition
 from tests.faults.deployment import eventually
@@ -16,21 +15,10 @@ AWAY_S = 8
 WAITS = "waiting for an outage to end"
 
 
-def settled(deployment, order):
-    """Let an administrator give an order, and wait for it."""
-    admin = AdminClient({"bootstrap.servers": deployment.broker.bootstrap})
-    for future in order(admin).values():
-        future.result(60)
-
-
 def delete_before(deployment, partition, offset):
     """Let everything before an offset expire."""
     place = confluent_kafka.TopicPartition(deployment.events, partition, offset)
-    settled(deployment, lambda admin: admin.delete_records([place]))
-
-
-def without_dead_letters(deployment):
-    settled(deployment, lambda admin: admin.delete_topics([deployment.topics.dead_letters.name]))
+    deployment.order(lambda admin: admin.delete_records([place]))
 
 
 def test_a_broker_that_is_killed_and_comes_back(deploy, own_broker):
@@ -61,7 +49,7 @@ def test_no_offset_passes_a_dead_letter_that_nobody_takes(deploy, broker):
     deployment.send([b"first poison"])
     life = deployment.live(flush_s=1.0)
     deployment.until_stored()
-    without_dead_letters(deployment)
+    deployment.drop_dead_letters()
     deployment.send([book.event("a"), b"poison", book.event("b")])
     life.until_told(WAITS, 2)
     part = TopicPartition(deployment.events, 0)
@@ -74,7 +62,7 @@ def test_no_offset_passes_a_dead_letter_that_nobody_takes(deploy, broker):
 
 def test_a_topic_of_dead_letters_that_is_not_there_stops_the_worker_and_loses_nothing(deployment):
     book = deployment.book
-    without_dead_letters(deployment)
+    deployment.drop_dead_letters()
     deployment.send([book.event("a"), b"poison", book.event("b")])
     life = deployment.live(flush_s=1.0)
     assert life.wait() == 2, life.said()

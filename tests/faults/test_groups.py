@@ -8,22 +8,15 @@ from tests.faults.deployment import eventually
 SLOW = "INSERT INTO terminal_events"
 
 
-def some(deployment, name, count):
-    """Events, each twentieth twice."""
-    book = deployment.book
-    values = [book.event(f"{name}-{n}", packed=n % 2 == 0) for n in range(count)]
-    return [*values, *values[::20], b"poison of %s" % name.encode()]
-
-
 def test_a_partition_moves_while_its_batch_is_in_flight(deployment):
     """The first worker is in its insert when the second joins, and longer than the group waits."""
     deployment.double.delay(4, on=SLOW)
-    deployment.send(some(deployment, "a", 60), partition=None)
+    deployment.send(deployment.book.some("a", 60), partition=None)
     first = deployment.live(batch_records=1_000, max_poll_interval_s=2.0)
     first.until_told("assigned")
     second = deployment.live(batch_records=10, max_poll_interval_s=2.0)
     second.until_told("assigned")
-    deployment.send(some(deployment, "b", 60), partition=None)
+    deployment.send(deployment.book.some("b", 60), partition=None)
     deployment.until_stored()
     assert (first.end(), second.end()) == (0, 0)
     deployment.recount()
@@ -31,16 +24,16 @@ def test_a_partition_moves_while_its_batch_is_in_flight(deployment):
 
 def test_a_worker_that_was_stopped_past_the_poll_interval_wakes_behind_its_successor(deployment):
     deployment.double.delay(3, on=SLOW)
-    deployment.send(some(deployment, "a", 80), partition=None)
+    deployment.send(deployment.book.some("a", 80), partition=None)
     first = deployment.live(batch_records=1_000, max_poll_interval_s=2.0)
     first.until_told("assigned")
     first.signal(signal.SIGSTOP)
     second = deployment.live(batch_records=15, max_poll_interval_s=2.0)
     deployment.until_stored()
-    deployment.send(some(deployment, "b", 40), partition=None)
+    deployment.send(deployment.book.some("b", 40), partition=None)
     deployment.until_stored()
     first.signal(signal.SIGCONT)
-    deployment.send(some(deployment, "c", 40), partition=None)
+    deployment.send(deployment.book.some("c", 40), partition=None)
     deployment.until_stored()
     # It is a member again, and both share the partitions.
     eventually(lambda: first.told("assigned") >= 2 or first.told("lost"), first.said)
@@ -52,7 +45,7 @@ def test_a_third_worker_joins_and_leaves_three_times_under_a_burst(deployment):
     lives = [deployment.live(batch_records=500) for _ in range(2)]
     for life in lives:
         life.until_told("assigned")
-    burst = threading.Thread(target=deployment.send, args=(some(deployment, "e", 8_000), None))
+    burst = threading.Thread(target=deployment.send, args=(deployment.book.some("e", 8_000), None))
     burst.start()
     for number in range(3):
         third = deployment.live(batch_records=100)
@@ -70,14 +63,14 @@ def test_a_third_worker_joins_and_leaves_three_times_under_a_burst(deployment):
 
 
 def test_partitions_that_come_while_the_store_cannot_be_asked_wait_for_it(deployment):
-    deployment.send(some(deployment, "a", 40), partition=None)
+    deployment.send(deployment.book.some("a", 40), partition=None)
     first = deployment.live(batch_records=10)
     deployment.until_stored()
     deployment.double.refuse(202, on="FROM ingest_ledger", times=None)
     second = deployment.live(batch_records=10)
     second.until_told("waiting for an outage to end", 2)
     deployment.double.clear()
-    deployment.send(some(deployment, "b", 40), partition=None)
+    deployment.send(deployment.book.some("b", 40), partition=None)
     deployment.until_stored()
     assert (first.end(), second.end()) == (0, 0)
     deployment.recount()

@@ -151,11 +151,7 @@ def test_a_registry_that_is_away_is_waited_for_and_an_unknown_id_is_a_dead_lette
         registry.missing.add(404)
         deployment = deploy(broker, config={"registry": {"url": registry.url, "timeout_s": 2.0}})
         book = deployment.book
-        values = []
-        for number in range(3):
-            text = book.event(f"e-{number}")
-            framed = encode_confluent(parse_json(text), SCHEMA_ID)
-            values.append(book.note(framed, book.meanings[text]))
+        values = [book.framed(f"e-{number}", SCHEMA_ID) for number in range(3)]
         values.insert(1, encode_confluent(parse_json(book.event("lost")), 404))
         registry.status = 503
         deployment.send(values)

@@ -1,7 +1,9 @@
-"""Random faults for some minutes, then a recount: ``python -m tests.soak --minutes 20 --seed 1``, or ``make soak``.
+"""Long faults one by one, then random ones for some minutes, each with a recount: ``make soak``, or
+``python -m tests.soak --minutes 20 --seed 1``.
 
-Workers, store and broker are killed, stopped, slowed and cut off in an order that the seed decides, while a producer
-goes on. Writes a report in Markdown to stdout. Ends with 1 if anything does not add up.
+The long ones are those of :mod:`tests.soak.long`. For the random ones workers, store and broker are killed, stopped,
+slowed and cut off in an order that the seed decides, while a producer goes on. Writes a report in Markdown to stdout.
+Ends with 1 if anything does not add up.
 """
 
 import argparse
@@ -16,12 +18,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sinks.double import start_double
+from sinks.double import Double, start_double
 from streams.kafka.errors import BrokerError
 from streams.kafka.seam import Outgoing
 from tests.broker.kafka import KafkaBroker
 from tests.faults.book import Count
 from tests.faults.deployment import Deployment, Life
+from tests.soak import long
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +96,7 @@ class Soak:
     def turn(self) -> None:
         """One fault, and whoever ended by itself is started again."""
         name = self.random.choice(list(self.faults))
-        sys.stderr.write(f"{time.strftime('%H:%M:%S')} {name}\n")
+        say(name)
         self.faults[name]()
         self.done[name] += 1
         self._wait(1, 4)
@@ -185,49 +188,78 @@ def report(soak: Soak, source: Source, count: Count, seconds: float) -> str:
         ("not confirmed to the producer", f"{source.refused:,}"),
         ("runs of the worker", f"{len(lives)}"),
         ("ends by exit status", ", ".join(f"{status}: {n}" for status, n in sorted(soak.ended.items()))),
-        ("most memory of a worker, MB", f"{max(life.peak_mb for life in lives):.0f}"),
+        ("most memory of a worker with its child processes, MB", f"{max(life.peak_mb for life in lives):.0f}"),
         ("unaccounted", "0"),
         *((name, str(number)) for name, number in sorted(soak.done.items())),
     ]
     return "\n".join(["| what | how much |", "| --- | --- |", *(f"| {what} | {much} |" for what, much in rows)])
 
 
-def run(folder: Path, minutes: float, seed: int) -> str:
-    """The report. Raises AssertionError with what does not add up."""
-    with KafkaBroker(folder / "kafka") as broker, start_double(folder / "store") as double:
-        deployment = Deployment(broker, double, folder, "soak", partitions=PARTITIONS)
-        deployment.make()
-        try:
-            began = time.monotonic()
-            soak, source = Soak(deployment, seed), Source(deployment, seed)
-            source.start()
-            while time.monotonic() < began + 60 * minutes:
-                soak.turn()
-            seconds = time.monotonic() - began
-            source.stop.set()
-            source.join()
-            soak.settle()
-            log = deployment.log()
-            lost = source.confirmed - {message.value for message in log}
-            assert not lost, f"{len(lost)} confirmed messages are not in the log"
-            count = deployment.recount(log)
-            assert soak.ended.keys() <= {0, OUTAGE}, soak.ended
-            return report(soak, source, count, seconds)
-        finally:
-            deployment.end_all()
+def long_ones(ground: long.Ground) -> bool:
+    """Bring about the long faults, write what was counted of each as soon as it is, and say whether all hold."""
+    _write("| fault | seconds with recount | what was counted |\n| --- | --- | --- |\n")
+    held = []
+    for each in long.run(ground):
+        _write(f"| {each.fault} | {each.seconds:.0f} | {each.counted} |\n")
+        held.append(each.held)
+    _write("\n")
+    return all(held)
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def say(what: str) -> None:
+    """Say on stderr what is under way."""
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {what}\n")
+
+
+def run(broker: KafkaBroker, double: Double, folder: Path, minutes: float, seed: int) -> str:
+    """Random faults, and their report. Raises AssertionError with what does not add up."""
+    deployment = Deployment(broker, double, folder, "soak", partitions=PARTITIONS)
+    deployment.make()
+    try:
+        began = time.monotonic()
+        soak, source = Soak(deployment, seed), Source(deployment, seed)
+        source.start()
+        while time.monotonic() < began + 60 * minutes:
+            soak.turn()
+        seconds = time.monotonic() - began
+        source.stop.set()
+        source.join()
+        soak.settle()
+        log = deployment.log()
+        lost = source.confirmed - {message.value for message in log}
+        assert not lost, f"{len(lost)} confirmed messages are not in the log"
+        count = deployment.recount(log)
+        assert soak.ended.keys() <= {0, OUTAGE}, soak.ended
+        return report(soak, source, count, seconds)
+    finally:
+        deployment.end_all()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--minutes", type=float, default=20.0, help="of random faults; 0: none")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--skip-long", action="store_true", help="random faults alone")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="soak-") as name,
+        KafkaBroker(Path(name, "kafka")) as broker,
+        start_double(Path(name, "store")) as double,
+    ):
+        hold = given.skip_long or long_ones(long.Ground(broker, double, Path(name), say))
         try:
-            told = run(Path(folder), given.minutes, given.seed)
+            if given.minutes:
+                told = run(broker, double, Path(name), given.minutes, given.seed)
+                _write(f"Seed {given.seed}.\n\n{told}\n")
         except AssertionError as error:
             sys.exit(f"seed {given.seed}: {error}")
-    sys.stdout.write(f"Seed {given.seed}.\n\n{told}\n")
+    if not hold:
+        sys.exit("a long fault does not hold")
 
 
 if __name__ == "__main__":
