@@ -37,6 +37,8 @@ CODES = (252, 241, 159, 202)
 TABLES = ("terminal_events", "exit_classifications", "dead_letters", "ingest_ledger", "")
 OUTAGE = 3
 """Exit status of a worker that was started while store or broker was away."""
+EARLY = -signal.SIGTERM
+"""Exit status of a worker that was told to end while it started, on a machine that does other work too."""
 
 
 class Source(threading.Thread):
@@ -109,6 +111,11 @@ class Soak:
                 self.ended[life.wait()] += 1
                 self.workers[place] = self._live()
 
+    def _end(self, life: Life) -> None:
+        status = life.end()
+        assert status != EARLY or not life.told("assigned"), life.said()
+        self.ended[status] += 1
+
     def _live(self) -> Life:
         return self.deployment.live(batch_records=self.random.choice(BATCHES), max_poll_interval_s=6.0, flush_s=5.0)
 
@@ -126,7 +133,7 @@ class Soak:
     def terminate(self) -> None:
         place = self._one()
         if self.workers[place].is_running:
-            self.ended[self.workers[place].end()] += 1
+            self._end(self.workers[place])
             self.workers[place] = self._live()
 
     def pause(self) -> None:
@@ -140,7 +147,7 @@ class Soak:
         life = self._live()
         self._wait(4, 8)
         if life.is_running:
-            self.ended[life.end()] += 1
+            self._end(life)
 
     def _into(self) -> str:
         return f"INSERT INTO {self.random.choice(TABLES)}"
@@ -172,7 +179,7 @@ class Soak:
         self.revive()
         self.deployment.until_stored(within_s=300)
         for life in self.workers:
-            self.ended[life.end()] += 1
+            self._end(life)
 
 
 def report(soak: Soak, source: Source, count: Count, seconds: float) -> str:
@@ -234,7 +241,7 @@ def run(broker: KafkaBroker, double: Double, folder: Path, minutes: float, seed:
         lost = source.confirmed - {message.value for message in log}
         assert not lost, f"{len(lost)} confirmed messages are not in the log"
         count = deployment.recount(log)
-        assert soak.ended.keys() <= {0, OUTAGE}, soak.ended
+        assert soak.ended.keys() <= {0, OUTAGE, EARLY}, soak.ended
         return report(soak, source, count, seconds)
     finally:
         deployment.end_all()
