@@ -36,8 +36,8 @@ def run(command: Sequence[str], output: Path) -> Cost:
         peak, members, looked = 0, [process.pid], started
         while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
             if time.perf_counter() - looked > LOOK_AROUND_S:
-                members, looked = list(_session(process.pid)), time.perf_counter()
-            peak = max(peak, sum(map(_resident, members)))
+                members, looked = list(session(process.pid)), time.perf_counter()
+            peak = max(peak, sum(map(resident, members)))
             time.sleep(SAMPLE_S)
         wall = time.perf_counter() - started
     process.returncode = os.waitstatus_to_exitcode(ended[1])
@@ -46,7 +46,8 @@ def run(command: Sequence[str], output: Path) -> Cost:
     return Cost(wall, ended[2].ru_utime + ended[2].ru_stime, peak)
 
 
-def _session(leader: int) -> Iterator[int]:
+def session(leader: int) -> Iterator[int]:
+    """The processes of the session that a process leads."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and _session_of(int(entry.name)) == leader:
             yield int(entry.name)
@@ -59,7 +60,8 @@ def _session_of(pid: int) -> int | None:
         return None
 
 
-def _resident(pid: int) -> int:
+def resident(pid: int) -> int:
+    """Resident memory of a process in bytes, 0 if it has ended."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
     except (FileNotFoundError, ProcessLookupError):

@@ -32,6 +32,7 @@ __all__ = [
     "encode_body",
     "encode_confluent",
     "encode_single_object",
+    "frame_single_object",
 ]
 
 SINGLE_OBJECT = b"\xc3\x01"
@@ -127,7 +128,12 @@ def encode_body(record: dict[str, Any]) -> bytes:
 
 def encode_single_object(record: dict[str, Any]) -> bytes:
     """Encode a canonical dict in Avro single-object encoding."""
-    return _SINGLE_OBJECT_HEADER.pack(SINGLE_OBJECT, current_writer(record["type"]).fingerprint) + encode_body(record)
+    return frame_single_object(record["type"], encode_body(record))
+
+
+def frame_single_object(kind: str, body: bytes) -> bytes:
+    """Put the frame of single-object encoding before a body that the current schema of a record type encoded."""
+    return _SINGLE_OBJECT_HEADER.pack(SINGLE_OBJECT, current_writer(kind).fingerprint) + body
 
 
 def encode_confluent(record: dict[str, Any], schema_id: int) -> bytes:
