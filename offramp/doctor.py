@@ -31,7 +31,6 @@ from streams.topics import Topics
 
 PACKAGES = ("offramp", "clickhouse-connect", "chdb", "kafka-python", "confluent-kafka", "faust-streaming", "fastavro")
 """Packages whose versions are said, where they are installed."""
-_OUT_OF_REACH = (CouldNotCheckError, StoreBusy, StoreUnavailable)
 _NEWEST_WAIT_S = 5.0
 _ACTIVE = "SELECT classifier_version, table_id, table_version FROM v_tables LIMIT 1"
 _BROKER_TIME = "LogAppendTime"
@@ -139,8 +138,12 @@ def _examined(part: str, look: Look, patient: Patient) -> Examined:
         with streaming.reachable():
             for seen in look(patient):
                 facts.append(seen) if isinstance(seen, str) else findings.append(seen)
-    except _OUT_OF_REACH as error:
-        findings.append(Finding(Level.UNCHECKED, part, str(error), "start it, or correct where it is said to be"))
+    except StoreBusy as error:
+        findings.append(Finding(Level.UNCHECKED, part, str(error), "look again when that has ended"))
+    except StoreUnavailable as error:
+        findings.append(Finding(Level.UNCHECKED, part, str(error), "end the outage, or correct where it is said to be"))
+    except CouldNotCheckError as error:
+        findings.append(Finding(Level.UNCHECKED, part, str(error), "then look again"))
     except (ConfigurationError, StoreError) as error:
         findings.append(_wrong(part, error, "correct it"))
     return Examined(part, tuple(facts), tuple(findings))

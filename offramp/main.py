@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 
 from offramp import console, verbs
 from offramp.errors import COULD_NOT_CHECK, OK, USAGE, OfframpError
-from sinks.errors import StoreBusy, StoreError, StoreForbidden, StoreRejected
+from sinks.errors import StoreBusy, StoreError, StoreForbidden, StoreRejected, StoreUnavailable
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -99,7 +99,11 @@ def main() -> None:
         _end(str(error), error.status)
     except (StoreRejected, StoreForbidden) as error:
         _end(str(error), USAGE)
-    except (StoreBusy, StoreError) as error:
+    except StoreBusy as error:
+        _end(f"{error}; wait for it, longer by --lock-timeout", COULD_NOT_CHECK)
+    except StoreUnavailable as error:
+        _end(f"{error}; end the outage, then run the command again", COULD_NOT_CHECK)
+    except StoreError as error:
         _end(str(error), COULD_NOT_CHECK)
     except BrokenPipeError:
         # Whoever read our output has enough; Python would complain once more while it ends.

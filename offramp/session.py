@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 from classifier.proof import Failure, prove
 from classifier.table import Table, TableError, default_text, load
+from offramp.certificates import check_certificates
 from offramp.config import Settings, StoreSettings, read_text, redaction_key, resolve
 from offramp.errors import ConfigurationError, CouldNotCheckError
 from schemas.redaction import Redactor
@@ -137,9 +138,10 @@ class Session:
 
 
 def server(settings: StoreSettings) -> Server:
-    """The server that the settings name. Raises ConfigurationError if they name none."""
+    """The server that the settings name. Raises ConfigurationError if they name none, or files that cannot be used."""
     if settings.url is None:
         raise ConfigurationError("no ClickHouse server is configured; set store.url")
+    check_certificates("store", settings.ca, settings.certificate, settings.key)
     reader = None if settings.reader is None else User(settings.reader, _secret(settings.reader_password))
     return Server(
         url=settings.url,
@@ -185,8 +187,8 @@ def _migrate_server(store: Store, place: str) -> None:
 
 
 def _absent(settings: StoreSettings) -> str:
-    option = f" --store {settings.path}" if settings.url is None else ""
-    return f"there is no store at {settings.place}; `offramp classify FILE{option}` makes one"
+    maker = f"offramp classify FILE --store {settings.path}" if settings.url is None else "offramp init"
+    return f"there is no store at {settings.place}; `{maker}` makes one"
 
 
 def _emptied(path: Path) -> str:

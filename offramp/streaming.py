@@ -6,10 +6,11 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from offramp.certificates import check_certificates
 from offramp.config import KafkaSettings, RegistrySettings, Settings
 from offramp.errors import ConfigurationError, CouldNotCheckError
 from streams.clock import Clock
-from streams.kafka.errors import BrokerError, BrokerRejected, Rejection
+from streams.kafka.errors import BrokerError, BrokerRejected, Rejection, Unconfirmed
 from streams.kafka.seam import Client, Connection, Security
 from streams.registry import Registry, RegistryAccess, RegistryRejected, RegistryUnavailable
 from streams.topics import Topics
@@ -24,8 +25,7 @@ def connection(settings: KafkaSettings) -> Connection:
     """Which cluster, as whom. Raises ConfigurationError if no broker is configured, or a file cannot be read."""
     if not settings.servers:
         raise ConfigurationError("no broker is configured; set kafka.servers to host:port")
-    for name in ("ca", "certificate", "key"):
-        _check_file(f"kafka.{name}", getattr(settings, name))
+    check_certificates("kafka", settings.ca, settings.certificate, settings.key)
     security = Security(
         protocol=settings.protocol,
         sasl_mechanism=settings.sasl_mechanism,
@@ -82,11 +82,13 @@ def reachable() -> Iterator[None]:
     except RegistryRejected as error:
         raise ConfigurationError(str(error)) from error
     except RegistryUnavailable as error:
-        raise CouldNotCheckError(str(error)) from error
+        raise CouldNotCheckError(f"{error}; start it, or correct registry.url") from error
     except BrokerRejected as error:
         raise ConfigurationError(f"the broker refuses: {error.message}{_REMEDIES.get(error.reason, '')}") from error
+    except Unconfirmed as error:
+        raise CouldNotCheckError(str(error)) from error
     except BrokerError as error:
-        raise CouldNotCheckError(f"the broker cannot be asked: {error}") from error
+        raise CouldNotCheckError(f"the broker cannot be asked: {error}; start it, or correct kafka.servers") from error
 
 
 _REMEDIES = {
@@ -98,15 +100,6 @@ _REMEDIES = {
 
 def _secret(given: SecretStr | None) -> str:
     return "" if given is None else given.get_secret_value()
-
-
-def _check_file(name: str, path: Path | None) -> None:
-    """Refuse a file that cannot be read, which clients take for an outage."""
-    try:
-        if path is not None:
-            path.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"{name}: {path}: {error.strerror}") from None
 
 
 def _file(given: Path | None) -> str:

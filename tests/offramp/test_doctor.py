@@ -239,6 +239,7 @@ def test_an_embedded_store_that_somebody_owns_is_unchecked(tmp_path):
         done = run("doctor", "--store", store, "--lock-timeout", "0")
     assert done.status == 3
     assert "is in use by" in " ".join(done.text.split())
+    assert "; look again when that has ended" in " ".join(done.text.split())
 
 
 def test_it_is_a_verb(tmp_path):

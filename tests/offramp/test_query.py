@@ -161,6 +161,7 @@ def test_a_busy_store_ends_with_three_and_names_the_holder(store, argv):
         done = run(*argv, "--store", store, "--lock-timeout", "0")
     assert done.status == 3
     assert "in use by `offramp classify` (pid 4711 on here" in done.err
+    assert done.err.endswith("; wait for it, longer by --lock-timeout\n")
 
 
 def test_asking_changes_nothing(query, store):

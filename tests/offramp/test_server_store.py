@@ -36,7 +36,7 @@ def served(double, folder):
              "OFFRAMP_STORE__PASSWORD_FILE": str(folder / "password"), "OFFRAMP_CLASSIFY__WORKERS": "0"}  # fmt: skip
     absent = run_alone("audit", **admin)
     assert (absent.status, absent.err) == (
-        3, f"offramp: there is no store at {double.url}, database default; `offramp classify FILE` makes one\n",
+        3, f"offramp: there is no store at {double.url}, database default; `offramp init` makes one\n",
     )  # fmt: skip
     lines = write_lines(folder / "events.jsonl", [*events()[:20], companion("enrichment"), "nonsense"])
     done = run_alone("classify", str(lines), **admin)
@@ -120,6 +120,7 @@ def test_an_outage_ends_with_3_in_one_line(served, double, folder, tmp_path):
     double.clear()
     assert (done.status, done.err.count("\n")) == (3, 1), done.err
     assert "TOO_MANY_PARTS" in done.err
+    assert done.err.endswith("; end the outage, then run the command again\n")
     assert run_alone("classify", str(fresh), **served).status == 0
     assert run_alone("audit", **served).status == 0
 

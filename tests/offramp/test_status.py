@@ -28,6 +28,8 @@ SIZING = Sizing(prefix="p.", partitions=2, replication_factor=1)
 INPUTS = [topic.name for topic in Topics.planned(SIZING).inputs]
 EVENTS = INPUTS[0]
 
+START_IT = "; start it, or correct kafka.servers"
+
 
 @pytest.fixture
 def cluster(monkeypatch):
@@ -107,7 +109,9 @@ def test_a_missing_topic_is_a_failure(cluster, double):
 def test_a_broker_out_of_reach_hides_nothing_of_the_store(cluster, double):
     cluster.inject("admin", BrokerUnavailable("no broker answers"))
     status = asked(double)
-    assert status.unchecked == {"broker": "the broker cannot be asked: no broker answers"}
+    assert status.unchecked == {
+        "broker": "the broker cannot be asked: no broker answers; start it, or correct kafka.servers"
+    }
     assert status.store is not None
     assert (status.unaccounted, status.exit_status) == (0, COULD_NOT_CHECK)
 
@@ -116,7 +120,7 @@ def test_a_broker_that_goes_in_the_middle_leaves_the_audit_unchecked_alone(clust
     make_topics(cluster)
     cluster.inject("offsets", BrokerUnavailable("gone"))
     status = asked(double)
-    assert status.unchecked == {"audit": "the broker cannot be asked: gone"}
+    assert status.unchecked == {"audit": f"the broker cannot be asked: gone{START_IT}"}
     assert {topic.lag for topic in status.topics} == {None}
     assert status.store is not None
     assert status.exit_status == COULD_NOT_CHECK

@@ -1,6 +1,6 @@
 """From settings to clients: every setting arrives, and every error is one of the command's."""
 
-from pathlib import Path
+import shutil
 
 import pytest
 
@@ -8,9 +8,10 @@ from offramp import streaming
 from offramp.config import resolve
 from offramp.errors import CheckFailedError, ConfigurationError, CouldNotCheckError
 from streams.clock import FixedClock
-from streams.kafka.errors import BrokerRejected, BrokerUnavailable, Rejection
+from streams.kafka.errors import BrokerRejected, BrokerUnavailable, Rejection, Unconfirmed
 from streams.kafka.seam import Connection, Security
 from streams.registry import RegistryRejected, RegistryUnavailable
+from tests.broker.certificates import make_certificates
 
 
 def settings(environment, text="", tmp_path=None):
@@ -24,8 +25,9 @@ def settings(environment, text="", tmp_path=None):
 def test_every_setting_of_the_broker_arrives(tmp_path):
     (tmp_path / "password").write_text("geheim\n")
     files = [str(tmp_path / name) for name in ("ca.pem", "c.pem", "k.pem")]
-    for file in files:
-        Path(file).write_text("a certificate")
+    made = make_certificates(tmp_path / "made")
+    for file, source in zip(files, (made.authority, made.client_certificate, made.client_key), strict=True):
+        shutil.copy(source, file)
     given = settings({
         "KAFKA__SERVERS": "a:1,b:2", "KAFKA__CLIENT_ID": "me", "KAFKA__TIMEOUT_S": "7", "KAFKA__PROTOCOL": "SASL_SSL",
         "KAFKA__SASL_MECHANISM": "PLAIN", "KAFKA__USERNAME": "u", "KAFKA__PASSWORD_FILE": str(tmp_path / "password"),
@@ -88,7 +90,12 @@ def test_a_registry_that_cannot_be_used_is_a_matter_of_configuration(environment
 
 
 ENDS = {
-    "an outage of the broker": (BrokerUnavailable("gone"), CouldNotCheckError, "the broker cannot be asked: gone"),
+    "an outage of the broker": (
+        BrokerUnavailable("gone"),
+        CouldNotCheckError,
+        "be asked: gone; start it, or correct kafka",
+    ),
+    "messages that were not confirmed": (Unconfirmed((), 5), CouldNotCheckError, "^0 messages .* send again$"),
     "a refusal of the broker": (BrokerRejected(Rejection.BAD_REQUEST, "no"), ConfigurationError, "refuses: no$"),
     "a refusal of access": (
         BrokerRejected(Rejection.AUTHORIZATION, "no"),
@@ -100,7 +107,11 @@ ENDS = {
         ConfigurationError,
         "refuses: no; correct kafka.username",
     ),
-    "an outage of the registry": (RegistryUnavailable("gone"), CouldNotCheckError, "gone"),
+    "an outage of the registry": (
+        RegistryUnavailable("gone"),
+        CouldNotCheckError,
+        "gone; start it, or correct registry",
+    ),
     "a refusal of the registry": (RegistryRejected("no"), ConfigurationError, "no"),
     "an error of the command": (CheckFailedError("failed"), CheckFailedError, "failed"),
 }

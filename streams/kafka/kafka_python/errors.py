@@ -50,7 +50,7 @@ SPECIAL = (library.CommitFailedError, RecordTooLargeError, UnjoinedGroupExceptio
 
 def translated(error: Exception) -> BrokerError:
     """The seam's error for one of the library's, or for one of the network that came through it."""
-    message = f"{type(error).__name__}: {error}"
+    message = _message(error)
     if isinstance(error, library.CommitFailedError):
         return _commit_failed(error, message)
     if isinstance(error, library.BrokerResponseError) and isinstance(getattr(error, "errno", None), int):
@@ -61,6 +61,12 @@ def translated(error: Exception) -> BrokerError:
         return BrokerUnavailable(message)
     reason = next((REJECTED[base] for base in type(error).__mro__ if base in REJECTED), Rejection.INTERNAL)
     return BrokerRejected(reason, message)
+
+
+def _message(error: Exception) -> str:
+    """Named by its kind once; some of the library's say it themselves."""
+    kind, words = type(error).__name__, str(error)
+    return words if kind in words else f"{kind}: {words}"
 
 
 def _commit_failed(error: Exception, message: str) -> BrokerError:

@@ -55,6 +55,12 @@ def test_a_broker_that_dies_costs_time_and_nothing_else(own_broker, connect, fre
     producer.close()
 
 
+def test_why_nobody_was_reached_is_said():
+    client = KafkaPythonClient(Connection(("127.0.0.1:1",), timeout_s=1))
+    with pytest.raises(BrokerUnavailable, match=r"^none of 127\.0\.0\.1:1 answers: .*ECONNREFUSED"):
+        client.admin()
+
+
 def committed(consumer, place, offset):
     """Whether a commit went through; the group may still be on its way back."""
     try:
