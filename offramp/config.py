@@ -52,7 +52,7 @@ def _nameable(path: Path) -> Path:
 
 def _hosts_and_ports(servers: list[str]) -> list[str]:
     for server in servers:
-        if not _SERVER.fullmatch(server):
+        if not _SERVER.fullmatch(server) or not 0 < int(server.rpartition(":")[2]) < 1 << 16:
             raise ValueError(f"{server} is not host:port")
     return servers
 

@@ -243,7 +243,7 @@ def mapped_errors() -> Iterator[None]:
     except ClickHouseError as error:
         raise _translated(error) from error
     except ImportError as error:
-        raise StoreUnavailable("the embedded engine is not installed; install offramp[embedded]") from error
+        raise StoreRejected("the embedded engine is not installed; install offramp[embedded]") from error
     except OSError as error:
         raise StoreUnavailable(f"the store cannot be reached: {error}") from error
 

@@ -38,7 +38,9 @@ def test_every_setting_of_the_broker_arrives(tmp_path):
     assert "geheim" not in repr(given)
 
 
-@pytest.mark.parametrize("server", ["garbage", "http://a:1", "a:", ":9092", "a:b", "a b:1", "a:1:2", "::1:9092"])
+@pytest.mark.parametrize(
+    "server", ["garbage", "http://a:1", "a:", ":9092", "a:b", "a b:1", "a:1:2", "::1:9092", "a:0", "a:65536"]
+)
 def test_a_server_without_a_port_is_refused_where_a_client_would_wait(server):
     with pytest.raises(ConfigurationError, match=r"kafka\.servers: .* is not host:port"):
         settings({"KAFKA__SERVERS": f"a:1,{server}"})

@@ -141,3 +141,8 @@ def test_busy_travels_between_processes():
     error = pickle.loads(pickle.dumps(StoreBusy("dir", "`load` (pid 1)")))  # noqa: S301 -- our own bytes
     assert (error.holder, str(error)) == ("`load` (pid 1)", "the store in dir is in use by `load` (pid 1)")
     assert isinstance(error, StoreError)
+
+
+def test_an_engine_that_is_not_installed_is_no_outage():
+    with pytest.raises(StoreRejected, match=r"install offramp\[embedded\]$"), mapped_errors():
+        raise ImportError("chdb")
