@@ -76,11 +76,17 @@ def _observe(evaluator: Evaluator, counts: Sequence[Count]) -> dict[str, _ByScop
     first, last = min(count.minute for count in counts), max(count.minute for count in counts)
     windows = evaluator.begin((first - 1) * MINUTE).windows
     windows.tell(counts, last)
+    unsettled: dict[Lane, list[tuple[Ruled, _Seen]]] = {}
     while windows.clock < last:
         for lane in windows.advance():
-            if lane.sums.get(lane.track.over):
-                for ruled in evaluator.ruled[lane.track]:
-                    _observe_window(windows, ruled, lane, seen[ruled.rule.id][lane.scope])
+            if not lane.sums.get(lane.track.over):
+                continue
+            if lane not in unsettled:
+                unsettled[lane] = [(each, seen[each.rule.id][lane.scope]) for each in evaluator.ruled[lane.track]]
+            if unsettled[lane]:
+                for ruled, each in unsettled[lane]:
+                    _observe_window(windows, ruled, lane, each)
+                unsettled[lane] = [pair for pair in unsettled[lane] if not (pair[1].fires and pair[1].clears)]
     for rule, reach in evaluator.silences:
         for scope in windows.pasts[reach]:
             _observe_silence(rule, windows.past(reach, scope), last - first + 1, seen[rule.id][scope])
@@ -88,8 +94,6 @@ def _observe(evaluator: Evaluator, counts: Sequence[Count]) -> dict[str, _ByScop
 
 
 def _observe_window(windows: Windows, ruled: Ruled, lane: Lane, seen: _Seen) -> None:
-    if seen.fires and seen.clears:
-        return
     rule, window = ruled.rule, lane.sums
     seen.usual = Evaluator.usual(windows, ruled, lane.scope, window)
     runs = window.get(str(rule.over), 0)
