@@ -23,6 +23,8 @@ CORE = [
     "classifier/packet.py",
     "classifier/decide.py",
     "schemas/canonical.py",
+    "alerts/windows.py",
+    "alerts/judging.py",
 ]
 
 
