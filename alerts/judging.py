@@ -60,7 +60,7 @@ def share_limit(rule: Rule, usual: float | None) -> float:
     """The share from which on a rule holds: its threshold, and what is usual for the scope times the factor.
 
     Where that product would come near to everything, or beyond it, the rest up to everything is divided instead. A
-    share that is too small for its scope needs a past to be told by; one that is too large does not.
+    share that is too small for its scope needs a past to be told by; one that is too large only where the rule says so.
     """
     if rule.baseline is None:
         return rule.threshold
@@ -68,7 +68,7 @@ def share_limit(rule: Rule, usual: float | None) -> float:
     if rule.condition is Condition.SHARE_BELOW:
         return 0.0 if usual is None else min(rule.threshold, usual / factor)
     if usual is None:
-        return rule.threshold
+        return 1.0 if rule.baseline.needed else rule.threshold
     return max(rule.threshold, min(usual * factor, 1 - (1 - usual) / factor))
 
 

@@ -141,12 +141,14 @@ class Severity(StrEnum):
 class Baseline:
     """The scope's own past: the share over the ``window_minutes`` before the rule's window, times ``factor``.
 
-    Holds from ``minimum`` runs on; below that, the scope has no past to compare with, and the threshold stands alone.
+    Holds from ``minimum`` runs on; below that, the scope has no past to compare with, and the threshold stands alone,
+    or nothing is said if the past is ``needed``.
     """
 
     window_minutes: int
     factor: float
     minimum: int
+    needed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

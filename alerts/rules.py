@@ -53,6 +53,7 @@ class _Baseline(Part):
     minutes: int = Field(ge=120, le=60 * 1440)
     factor: float = Field(gt=1)
     minimum: int = Field(ge=1)
+    needed: bool = False
 
 
 _NO_WINDOW = _Window.model_construct(minutes=0, runs=0, limit_minutes=0)
@@ -105,7 +106,7 @@ class _Rule(Part):
             window_limit_minutes=window.limit_minutes,
             quantile=1.0 if self.quantile is None else self.quantile,
             confidence=self.confidence or 0.0,
-            baseline=Baseline(past.minutes, past.factor, past.minimum) if past else None,
+            baseline=Baseline(past.minutes, past.factor, past.minimum, past.needed) if past else None,
             chance_days=self.chance_days or 0,
             minimum=self.minimum or 0,
             for_minutes=self.for_minutes,

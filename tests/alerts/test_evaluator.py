@@ -237,6 +237,12 @@ def test_a_scope_without_a_past_is_judged_by_the_threshold_alone():
     assert Watch(BASED).states(0, minute(0, 100, 50)) == ["firing"]
 
 
+def test_a_scope_without_a_past_is_left_alone_where_the_rule_needs_one():
+    needing = rule(BASED, baseline=Baseline(10080, 2.0, 200, needed=True))
+    assert Watch(needing).states(0, minute(0, 100, 100)) == []
+    assert based(0.1, needing).states(0, minute(0, 100, 50)) == ["firing"]
+
+
 def test_an_incident_does_not_become_usual_while_it_lasts():
     watch = based(0.1)
     limits = [alert.threshold for n in range(2000) for alert in watch.at(n, minute(n, 10, 8))]
