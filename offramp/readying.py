@@ -75,9 +75,12 @@ _NOISE = """
         ) AS judged
         INNER JOIN
         (
-            SELECT tenant, event_id, JSONExtractString(event, 'request', 'request_ref') AS request_ref
-            FROM terminal_events FINAL
+            SELECT
+                tenant, event_id,
+                argMax(JSONExtractString(event, 'request', 'request_ref'), ingested_at) AS request_ref
+            FROM terminal_events
             WHERE identity <= {{span:UInt64}}
+            GROUP BY tenant, event_id
         ) AS requested USING (tenant, event_id)
         GROUP BY tenant, who, edition, if(request_ref = '', event_id, request_ref), request_ref = ''
     )

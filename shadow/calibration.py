@@ -28,7 +28,8 @@ BAND = Interval(0.10, 0.20)
 MOST_EVENTS = 200_000
 """Events whose evidence is read: of more, a random part, by the hash of their identity."""
 
-# Confidences outside the scale are none. The text of the events must not be what is kept for joining.
+# Confidences outside the scale are none. The text of the events must not be what is kept for joining. Of copies of an
+# event the newest is taken here, since FINAL would merge the texts of all parts there are.
 _READING = """
     WITH said BETWEEN 0 AND 1 AS known
     SELECT
@@ -48,10 +49,18 @@ _READING = """
         SELECT
             tenant,
             event_id,
-            ifNull(JSONExtract(event, 'steps', 'Array(Tuple(confidence_after Nullable(Float64)))')[-1].1, -1) AS said,
-            JSONExtractString(event, 'completion', 'result') AS result
-        FROM terminal_events FINAL
+            argMax(
+                JSONExtract(
+                    event,
+                    'Tuple(steps Array(Tuple(confidence_after Nullable(Float64))), completion Tuple(result String))'
+                ),
+                ingested_at
+            ) AS parsed,
+            ifNull(parsed.steps[-1].1, -1) AS said,
+            parsed.completion.result AS result
+        FROM terminal_events
         WHERE identity <= {{span:UInt64}}
+        GROUP BY tenant, event_id
     ) AS evidence USING (tenant, event_id)
     GROUP BY part, outcome, escalated
     ORDER BY part, outcome, escalated

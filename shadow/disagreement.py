@@ -7,9 +7,10 @@ Source: exit contracts, section 7. The first row that holds names the difference
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import product
 from typing import NamedTuple
 
+from schemas.exits import KINDS
 from shadow.literal import literal, literals
 
 UNCLASSIFIED = "unclassified_disagreement"
@@ -134,27 +135,35 @@ class VerdictSql(NamedTuple):
 
 
 def judge_sql(pair: Mapping[str, str]) -> VerdictSql:
-    """The same as SQL. ``pair`` has an expression for each field of :class:`Pair`; the flags are 0 or 1, never NULL."""
-    unmapped = f"{pair['legacy_kind']} = {literal(UNMAPPED)}"
-    rows = chain.from_iterable((_holds_sql(row, pair), literal(row.name)) for row in ROWS)
-    same = f"{pair['kind']} = {pair['legacy_kind']}"
-    name = f"multiIf({unmapped}, '', {', '.join(rows)}, {same}, '', {literal(UNCLASSIFIED)})"
-    verdict = f"multiIf({unmapped}, {literal(UNMAPPED)}, {name} = '', 'agree', 'disagree')"
-    doubled = f"{name} != '' AND {pair['ambiguous']} AND {pair['retried']}"
-    harm = f"if({doubled}, {literal(DUPLICATE)}, {_looked_up(name, HARMS)})"
-    return VerdictSql(verdict, name, _looked_up(name, OWNERS), harm)
+    """The same as SQL. ``pair`` has an expression for each field of :class:`Pair`; the flags are 0 or 1, never NULL.
+
+    Every pair there can be is judged beforehand and looked up by its place, since there are few of them and many runs.
+    """
+    verdicts = [judge(each) for each in _PAIRS]
+    distinct = [*dict.fromkeys(verdicts)]
+    numbers = ", ".join(str(distinct.index(verdict) + 1) for verdict in verdicts)
+    found = f"[{numbers}][{_place_sql(pair)} + 1]"
+    return VerdictSql(*(f"[{literals(values)}][{found}]" for values in zip(*distinct, strict=True)))
 
 
-def _holds_sql(row: Row, pair: Mapping[str, str]) -> str:
-    by_kind = f"{pair['legacy_kind']} IN ({literals(row.legacy_kinds)})" if row.legacy_kinds else ""
-    did = " OR ".join(filter(None, (by_kind, pair["retried"] if row.by_retry else "")))
-    flags = [pair[row.only_if]] if row.only_if else []
-    flags += [f"NOT {pair[row.unless]}"] if row.unless else []
-    return " AND ".join([f"{pair['kind']} IN ({literals(row.kinds)})", f"({did})", *flags])
+_KINDS = ("", *KINDS)
+_LEGACY_KINDS = ("", *KINDS, ERROR, UNMAPPED)
+"""What the two sides can say, behind what stands for anything else."""
+_PAIRS = [
+    Pair(*sides, *flags) for sides in product(_KINDS, _LEGACY_KINDS) for flags in product((False, True), repeat=3)
+]
 
 
-def _looked_up(name: str, values: Mapping[str, str]) -> str:
-    return f"transform({name}, [{literals(values)}], [{literals(values.values())}], '')"
+def _place_sql(pair: Mapping[str, str]) -> str:
+    """Where a pair stands among ``_PAIRS``, from 0."""
+    kind, legacy_kind = _index_sql(pair["kind"], _KINDS), _index_sql(pair["legacy_kind"], _LEGACY_KINDS)
+    flags = f"4 * {pair['retried']} + 2 * {pair['ambiguous']} + {pair['premature']}"
+    return f"8 * ({len(_LEGACY_KINDS)} * {kind} + {legacy_kind}) + {flags}"
+
+
+def _index_sql(kind: str, kinds: tuple[str, ...]) -> str:
+    numbers = ", ".join(map(str, range(len(kinds))))
+    return f"transform({kind}, [{literals(kinds)}], [{numbers}], 0)"
 
 
 def flags_sql(kind: str, facts: str, retries: str) -> dict[str, str]:
