@@ -295,8 +295,8 @@ def _insert(judgement: Judgement, *, whole: bool) -> str:
     """
 
 
-# As if the slice had been merged once: a part that overlaps no other, and of which the engine knows that it holds no row
-# twice, is read without looking for copies. Over ten million runs that is half a second of every question.
+# As if the slice had been merged once: a part that overlaps no other, and that is known to hold no row twice, is read
+# without looking for copies. Over ten million runs that is half a second of every question.
 _AS_MERGED = "SETTINGS optimize_on_insert = 1"
 
 
