@@ -4,6 +4,7 @@ import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -344,6 +345,7 @@ def test_a_partition_that_stays_is_read_on_over_a_rebalance(lab, fresh):
     one, two = Recorder(), Recorder()
     first = lab.client.consumer(member(group, topic), one)
     got = read(first, 20)
+    one.starts = 10  # for whom it goes and comes back
     second = lab.client.consumer(member(group, topic), two)
     until(lambda: len(second.assignment()) == 1 == len(first.assignment()), first, second, collect=got)
     (kept,) = first.assignment()
@@ -354,6 +356,142 @@ def test_a_partition_that_stays_is_read_on_over_a_rebalance(lab, fresh):
     assert (later.partition, later.start_offset, later.next_offset) == (kept, 10, 11)
     first.close()
     second.close()
+
+
+def shared_out(places, consumers, expected):
+    """Whether everything is somebody's, nothing two members', and of each topic the members have so many."""
+    given = [place for consumer in consumers for place in consumer.assignment()]
+    topics = sorted({place.topic for place in places})
+    shares = [
+        sorted(sum(p.topic == topic for p in consumer.assignment()) for consumer in consumers) for topic in topics
+    ]
+    return sorted(given) == sorted(places) and shares == expected
+
+
+def test_of_every_topic_each_member_has_its_share(lab, fresh):
+    """Not of the partitions of all topics together: one topic may have nearly all messages."""
+    sizes, group = {fresh("busy"): 4, fresh("calm"): 4, fresh("idle"): 3}, fresh("group")
+    for name, partitions in sizes.items():
+        create(lab.client, name, partitions=partitions)
+    places = [TopicPartition(name, number) for name, partitions in sizes.items() for number in range(partitions)]
+    subscription = Subscription(group, tuple(sizes), session_timeout_s=6, heartbeat_interval_s=0.2)
+    alone, two, three = [[4], [4], [3]], [[2, 2], [2, 2], [1, 2]], [[1, 1, 2], [1, 1, 2], [1, 1, 1]]
+    consumers = []
+    for expected in (alone, two, three):
+        consumers.append(lab.client.consumer(subscription, Recorder()))
+        until(partial(shared_out, places, consumers, expected), *consumers)
+    consumers.pop(0).close()
+    until(partial(shared_out, places, consumers, two), *consumers)
+    for consumer in consumers:
+        consumer.close()
+
+
+def test_nothing_is_read_twice_or_left_out_while_members_come_and_go(lab, fresh):
+    """Everybody goes on where the previous owner had committed when it let go."""
+    topic, group, where = fresh("shared"), fresh("group"), {}
+    create(lab.client, topic, partitions=4)
+    sent = [b"%d" % number for number in range(2_000)]
+    write(lab.client, *(Outgoing(topic, None, value, partition=int(value) % 4) for value in sent))
+
+    def reading():
+        listener = Recorder(starts=None)
+        listener.on_assign = lambda consumer, partitions: [consumer.seek(p, where.get(p, 0)) for p in partitions]
+        return lab.client.consumer(member(group, topic), listener)
+
+    got = []
+
+    def some(count, consumers):
+        wanted = len(values(got)) + count
+        while len(values(got)) < wanted:
+            for consumer in consumers:
+                for found in consumer.poll(0.05, 20):
+                    assert found.start_offset == where.get(found.partition, 0)
+                    where[found.partition] = found.next_offset
+                    got.append(found)
+
+    consumers = [reading()]
+    some(300, consumers)
+    consumers.append(reading())
+    some(400, consumers)
+    consumers.append(reading())
+    some(400, consumers)
+    consumers.pop(0).close()
+    some(len(sent) - len(values(got)), consumers)
+    assert sorted(values(got), key=int) == sent
+    for consumer in consumers:
+        consumer.close()
+
+
+def test_a_member_may_seek_at_any_time_and_reads_on_from_there(lab, fresh):
+    """Also while more was fetched ahead; the other partition misses nothing, and what is paused stays so."""
+    topic = fresh("sought")
+    create(lab.client, topic, partitions=3)
+    write(lab.client, *(Outgoing(topic, None, b"%d" % n, partition=n % 3) for n in range(600)))
+    moved, beside, paused = (TopicPartition(topic, number) for number in range(3))
+    consumer = joined(lab, member(fresh("group"), topic), Recorder())
+    consumer.pause([paused])
+    consumer.seek(paused, 0)
+    stands = {moved: 0, beside: 0}
+    consumer.seek(moved, 0)
+    consumer.seek(beside, 0)
+    for start in (0, 150, 20, 199, 3, 100, 0, 60):
+        consumer.seek(moved, start)
+        stands[moved] = start
+        for _ in range(2):
+            for found in read(consumer, 1, max_records=7):
+                assert found.start_offset == stands[found.partition]
+                offsets = [message.offset for message in found.messages]
+                assert offsets == list(range(found.start_offset, found.next_offset))
+                stands[found.partition] = found.next_offset
+    consumer.pause([moved, beside])
+    consumer.seek(paused, 40)
+    consumer.resume([paused])
+    assert values(read(consumer, 160)) == [b"%d" % (n * 3 + 2) for n in range(40, 200)]
+    consumer.close()
+
+
+def test_a_partition_that_was_paused_is_read_when_it_comes_back(lab, topic, fresh):
+    write(lab.client, Outgoing(topic, b"k", b"v"))
+    group, listener = fresh("group"), Recorder()
+    consumer = joined(lab, member(group, topic), listener)
+    consumer.pause(consumer.assignment())
+    lab.expel(consumer, group)
+    until(lambda: listener.seen("lost") != [] and bool(consumer.assignment()), consumer)
+    consumer.seek(TopicPartition(topic, 0), 0)
+    assert values(read(consumer, 1)) == [b"v"]
+    consumer.close()
+
+
+def test_a_partition_that_comes_back_is_read_from_where_its_group_committed(lab, topic, fresh):
+    """And not from where this member stood, if it does not say."""
+    write(lab.client, *(Outgoing(topic, b"k", b"%d" % number) for number in range(4)))
+    place, group, listener = TopicPartition(topic, 0), fresh("group"), Recorder()
+    consumer = lab.client.consumer(member(group, topic), listener)
+    read(consumer, 4)
+    consumer.commit({place: 1})
+    listener.starts = None
+    lab.expel(consumer, group)
+    fetched = read(consumer, 3)
+    assert values(fetched) == [b"1", b"2", b"3"]
+    assert fetched[0].start_offset == 1
+    consumer.close()
+
+
+@pytest.mark.parametrize("first", CLIENTS)
+def test_members_of_both_clients_share_one_group(broker, fresh, first):
+    """Whoever comes first leads and shares out for both."""
+    labs = [BrokerLab(broker, CLIENTS[first]), *(BrokerLab(broker, CLIENTS[kind]) for kind in CLIENTS if kind != first)]
+    topics, group = [fresh("one"), fresh("two")], fresh("group")
+    for name in topics:
+        create(labs[0].client, name, partitions=4)
+    places = [TopicPartition(name, number) for name in topics for number in range(4)]
+    subscription = Subscription(group, tuple(topics), session_timeout_s=6, heartbeat_interval_s=0.2)
+    consumers = []
+    for lab, expected in ((labs[0], [4]), (labs[1], [2, 2]), (labs[0], [1, 1, 2])):
+        consumers.append(lab.client.consumer(subscription, Recorder()))
+        until(partial(shared_out, places, consumers, [expected, expected]), *consumers)
+    for consumer in consumers:
+        consumer.close()
 
 
 def test_a_member_that_was_put_out_learns_it_and_comes_back(lab, topic, fresh):

@@ -48,6 +48,7 @@ class ConfluentReader:
         self._timeout_s = connection.timeout_s
         self._positions: dict[TopicPartition, int | None] = {}
         self._paused: set[TopicPartition] = set()
+        self._moved = False
         self._astray: set[TopicPartition] = set()
         self._error: BrokerError | None = None
         self._held: list[Fetched] = []
@@ -64,6 +65,7 @@ class ConfluentReader:
             return held
         self._raise_out_of_range()
         with self._problems.at_the_edge():
+            self._go()
             fetched = self._fetched(self._consume(timeout_s, max_records))
         try:
             self._raise_error()
@@ -89,8 +91,9 @@ class ConfluentReader:
                 continue
             message = message_of(record)
             partition = TopicPartition(message.topic, message.partition)
-            messages.setdefault(partition, []).append(message)
-            self._positions[partition] = message.offset + 1
+            if starts.get(partition) is not None:  # else it went while these were gathered
+                messages.setdefault(partition, []).append(message)
+                self._positions[partition] = message.offset + 1
         return [
             Fetched(partition, start, messages.get(partition, ()), end)
             for partition, start in starts.items()
@@ -101,9 +104,10 @@ class ConfluentReader:
         """An event in the stream: the end of a partition tells its position, and most errors pass by themselves."""
         partition = TopicPartition(record.topic() or "", record.partition() or 0)
         if error.code() == KafkaError._PARTITION_EOF:
-            self._positions[partition] = record.offset()
+            if self._positions.get(partition) is not None:
+                self._positions[partition] = record.offset()
         elif error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION}:
-            self._astray.add(partition)
+            self._astray |= {partition} & self._positions.keys()
         elif not isinstance(problem := translated(error), BrokerUnavailable | GenerationLost):
             self._error = problem
 
@@ -127,32 +131,39 @@ class ConfluentReader:
         return frozenset(self._positions)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """See the seam. The library is given the partition anew, which also discards what it has fetched ahead."""
+        """See the seam. The library hears of it at the next poll, of all that were sought at once."""
         if partition not in self._positions:
             raise ValueError(f"{partition.topic}[{partition.partition}] is not assigned to this consumer")
-        with self._problems.at_the_edge():
-            if self._positions[partition] is not None:
-                self._library.incremental_unassign([LibraryPartition(*partition)])
-            self._start(partition, offset)
-
-    def _start(self, partition: TopicPartition, offset: int) -> None:
-        self._library.incremental_assign([LibraryPartition(*partition, offset)])
         self._positions[partition] = offset
         self._astray.discard(partition)
-        if partition in self._paused:
-            self._library.pause([LibraryPartition(*partition)])
+        self._moved = True
+
+    def _go(self) -> None:
+        """Have the library read from where we are. Only an assignment of everything is allowed to members of groups.
+
+        It also discards what was fetched ahead, of the others too: they are read again from where they stand.
+        """
+        if self._moved:
+            starts = {partition: start for partition, start in self._positions.items() if start is not None}
+            self._library.assign([LibraryPartition(*partition, start) for partition, start in starts.items()])
+            # The library remembers what was paused, of partitions that went and came back, too.
+            self._library.resume(self._started(self._positions.keys() - self._paused))
+            self._library.pause(self._started(self._paused))
+            self._moved = False
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """See the seam."""
         ours = set(partitions) & set(self._positions)
         self._paused |= ours
-        self._library.pause(self._started(ours))
+        if not self._moved:
+            self._library.pause(self._started(ours))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """See the seam."""
         ours = set(partitions) & set(self._positions)
         self._paused -= ours
-        self._library.resume(self._started(ours))
+        if not self._moved:
+            self._library.resume(self._started(ours))
 
     def _started(self, partitions: Iterable[TopicPartition]) -> list[LibraryPartition]:
         return [LibraryPartition(*partition) for partition in partitions if self._positions[partition] is not None]
@@ -212,8 +223,9 @@ class ConfluentConsumer(ConfluentReader):
         self.give(new)
         if new:
             self._tell(self._listener.on_assigned, new)
-        # An empty assignment tells the library that its callback was heard.
-        self._library.incremental_assign([])
+        # Also of nothing: it tells the library that its callback was heard.
+        self._moved = True
+        self._go()
 
     def _raise_out_of_range(self) -> None:
         unsought = [partition for partition, position in self._positions.items() if position is None]
@@ -224,19 +236,20 @@ class ConfluentConsumer(ConfluentReader):
             return
         super()._raise_out_of_range()
 
-    def _on_revoke(self, _library: Any, partitions: list[LibraryPartition]) -> None:
-        self._let_go(self._listener.on_revoked, _of(partitions))
+    def _on_revoke(self, _library: Any, _partitions: list[LibraryPartition]) -> None:
+        self._have_none(self._listener.on_revoked)
 
-    def _on_lost(self, _library: Any, partitions: list[LibraryPartition]) -> None:
-        self._let_go(self._listener.on_lost, _of(partitions))
+    def _on_lost(self, _library: Any, _partitions: list[LibraryPartition]) -> None:
+        self._have_none(self._listener.on_lost)
 
-    def _let_go(self, told: Any, partitions: frozenset[TopicPartition]) -> None:
-        self._tell(told, partitions)
-        self._library.incremental_unassign(self._started(partitions))
-        for partition in partitions:
-            del self._positions[partition]
-        self._paused -= partitions
-        self._astray -= partitions
+    def _have_none(self, told: Any) -> None:
+        """The protocol is eager: whatever goes, everything goes, and some of it may come back."""
+        if self._positions:
+            self._tell(told, self.assignment())
+        self._library.unassign()
+        self._moved = False
+        for ours in (self._positions, self._paused, self._astray):
+            ours.clear()
 
     def _tell(self, told: Any, partitions: frozenset[TopicPartition]) -> None:
         try:

@@ -65,7 +65,7 @@ def membership(subscription: Subscription) -> dict[str, Any]:
         "session.timeout.ms": int(subscription.session_timeout_s * 1000),
         "heartbeat.interval.ms": int(subscription.heartbeat_interval_s * 1000),
         "max.poll.interval.ms": int(subscription.max_poll_interval_s * 1000),
-        "partition.assignment.strategy": "cooperative-sticky",
+        "partition.assignment.strategy": "range",  # shares out each topic by itself
     }
     if subscription.instance_id is not None:
         settings["group.instance.id"] = subscription.instance_id

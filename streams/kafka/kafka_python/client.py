@@ -1,7 +1,7 @@
 """The seam over kafka-python, the default client.
 
 The library works on a thread of its own, so heartbeats go on while nobody polls, up to ``max_poll_interval_s``. Groups
-use the cooperative protocol: a rebalance takes away only what moves, though polls are empty until it has ended.
+share out each topic by itself: a rebalance takes everything away first, and polls are empty until it has ended.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import kafka
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.structs import TopicPartition as LibraryPartition
 
 from streams.clock import Clock, SystemClock
@@ -20,6 +19,7 @@ from streams.kafka.kafka_python.errors import at_the_edge
 from streams.kafka.kafka_python.making import made
 from streams.kafka.kafka_python.producer import KafkaPythonProducer
 from streams.kafka.kafka_python.settings import common
+from streams.kafka.kafka_python.sharing import TopicByTopic
 from streams.kafka.kafka_python.turns import Turns
 from streams.kafka.seam import Connection, Fetching, Listener, Subscription, TopicPartition
 
@@ -105,5 +105,5 @@ def _membership(subscription: Subscription) -> dict[str, Any]:
         "session_timeout_ms": int(subscription.session_timeout_s * 1000),
         "heartbeat_interval_ms": int(subscription.heartbeat_interval_s * 1000),
         "max_poll_interval_ms": int(subscription.max_poll_interval_s * 1000),
-        "partition_assignment_strategy": [CooperativeStickyAssignor],
+        "partition_assignment_strategy": [TopicByTopic],
     }

@@ -5,11 +5,12 @@ from contextlib import suppress
 from typing import Any
 
 from kafka import errors as library
-from kafka.structs import MemberState, OffsetAndMetadata
+from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as LibraryPartition
 
 from streams.kafka.errors import BrokerError, BrokerUnavailable, GenerationLost, OffsetOutOfRange
 from streams.kafka.kafka_python.errors import at_the_edge, translated
+from streams.kafka.kafka_python.joining import keep_answers
 from streams.kafka.kafka_python.records import PartitionRecords
 from streams.kafka.kafka_python.turns import Turn, Turns
 from streams.kafka.seam import Committed, Connection, Consumer, Fetched, Listener, Message, TopicPartition
@@ -146,14 +147,16 @@ class KafkaPythonReader:
 
 
 class KafkaPythonConsumer(KafkaPythonReader):
-    """See the seam. The library is subscribed with ``turns`` as its listener."""
+    """See the seam. The library is subscribed with ``turns`` as its listener, and to an eager protocol.
+
+    So every rebalance begins with everything going, and no partition is ever kept over one.
+    """
 
     def __init__(self, library_consumer: Any, connection: Connection, listener: Listener, turns: Turns) -> None:
         super().__init__(library_consumer, connection)
+        keep_answers(self._library._coordinator)  # noqa: SLF001 -- see there
         self._listener, self._turns = listener, turns
         self._failure: BaseException | None = None
-        self._owned: frozenset[TopicPartition] = frozenset()
-        self._member = ""
         self._held: dict[Any, list[Message]] = {}
 
     def _poll_library(self, timeout_ms: int, max_records: int) -> dict[Any, list[Message]]:
@@ -162,65 +165,25 @@ class KafkaPythonConsumer(KafkaPythonReader):
             return held
         call = super()._poll_library
         polled = self._turns.call(lambda: call(timeout_ms, max_records), self._hear)
-        if self._came_back():
-            polled = {}  # read from where a former member stood
         if self._failure is not None:
             self._held = polled
             self._raise_failure()
         return polled
 
-    def _came_back(self) -> bool:
-        """Whether this is another member than at the last poll, that has kept partitions; they are assigned anew."""
-        if (member := self._stable_member()) is None:
-            return False
-        self._be_the_member(member)
-        if kept := self.assignment() - self._owned:
-            self._tell_assigned(kept)
-        return bool(kept)
-
     def _hear(self, turn: Turn) -> None:
-        """Tell the listener, and keep what it raises until the library has its answer.
-
-        A member that was put out in the middle of a rebalance comes back as another one, and the library then speaks of
-        partitions that it kept or gives up, though they were somebody else's meanwhile. They were lost.
-        """
+        """Tell the listener, and keep what it raises until the library has its answer."""
+        if turn.partitions:
+            self._tell(getattr(self._listener, turn.event), turn.partitions)
         if turn.event == "on_assigned":
-            self._be_the_member(self._stable_member())
-            self._tell_assigned(turn.partitions)
-        elif turn.event == "on_lost" or self._is_another_member():
-            self._lose(self._owned)
+            self._start_as_committed(turn.partitions)
         else:
-            self._tell(self._listener.on_revoked, turn.partitions)
-            self._forget(turn.partitions)
+            self._have_none()
         self._let_go_on(turn)
 
-    def _is_another_member(self) -> bool:
-        return self._member not in {"", self._stable_member() or self._member}
-
-    def _stable_member(self) -> str | None:
-        """Our id in the group, None while we are on the way into it: what the library says then does not hold yet."""
-        now = self._library.group_metadata()
-        return str(now.member_id) if now.state == MemberState.STABLE else None
-
-    def _be_the_member(self, member: str | None) -> None:
-        if self._is_another_member():
-            self._lose(self._owned)
-        self._member = member or self._member
-
-    def _lose(self, partitions: frozenset[TopicPartition]) -> None:
-        if partitions:
-            self._tell(self._listener.on_lost, partitions)
-            self._forget(partitions)
-
-    def _forget(self, partitions: frozenset[TopicPartition]) -> None:
-        self._owned -= partitions
-        for partition in partitions:
-            self._positions.pop(partition, None)
-
-    def _tell_assigned(self, partitions: frozenset[TopicPartition]) -> None:
-        self._owned |= partitions
-        self._tell(self._listener.on_assigned, partitions)
-        self._start_as_committed(partitions)
+    def _have_none(self) -> None:
+        """The library would keep positions and pauses of what comes back, though others may have had it meanwhile."""
+        self._positions.clear()
+        self._library._subscription.assign_from_subscribed([])  # noqa: SLF001 -- as it does of what was lost
 
     def _tell(self, told: Callable[[Consumer, frozenset[TopicPartition]], None], partitions: Any) -> None:
         try:
@@ -248,7 +211,7 @@ class KafkaPythonConsumer(KafkaPythonReader):
 
     def commit(self, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
         """See the seam."""
-        if not offsets.keys() <= self._owned:
+        if not offsets.keys() <= self.assignment():
             raise GenerationLost("a partition is not ours (any more), so its offset was not committed; poll again")
         noted = {LibraryPartition(*tp): OffsetAndMetadata(offset, metadata, -1) for tp, offset in offsets.items()}
         with at_the_edge():
