@@ -19,6 +19,7 @@ class Contestant:
 ROSTER = (
     Contestant("offramp_kafka_python", "**offramp** on kafka-python, its default", PROJECT),
     Contestant("offramp_confluent", "**offramp** on confluent-kafka", PROJECT),
+    Contestant("offramp_alone", "**offramp** on confluent-kafka, in one process", PROJECT),
     Contestant("faust_take", "Faust, `take` batches", "faust"),
     Contestant("faust_single", "Faust, one at a time", "faust"),
     Contestant("quix", "Quix Streams, batching sink", "quix"),
@@ -27,6 +28,7 @@ ROSTER = (
     Contestant("confluent_rows", "by hand: confluent-kafka, rows", "clients"),
     Contestant("confluent_blocks", "by hand: confluent-kafka, raw blocks", "clients"),
     Contestant("confluent_overlapped", "by hand: confluent-kafka, raw blocks stored in a thread", "clients"),
+    Contestant("confluent_processes", "by hand: confluent-kafka, raw blocks made by two processes", "clients"),
     Contestant("floor", "floor: consume, fastavro, raw Avro block", "clients", classifies=False),
 )
 

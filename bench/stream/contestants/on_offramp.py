@@ -66,9 +66,10 @@ def _known_schemas(*_: object) -> LocalSchemas:
     return LocalSchemas.published({SCHEMA_ID: "terminal_event"})
 
 
-def settings(job: Job, client: str) -> dict[str, str]:
+def settings(job: Job, client: str, processes: int | None) -> dict[str, str]:
     """The settings of the worker, as environment variables."""
-    return {
+    chosen = {} if processes is None else {"OFFRAMP_WORKER__PROCESSES": str(processes)}
+    return chosen | {
         "OFFRAMP_KAFKA__SERVERS": job.servers,
         "OFFRAMP_KAFKA__CLIENT": client,
         "OFFRAMP_KAFKA__CLASSIFY_GROUP": job.group,
@@ -80,12 +81,13 @@ def settings(job: Job, client: str) -> dict[str, str]:
     }
 
 
-def run(job: Job, client: str) -> None:
-    """Run the worker until the events of the job are stored and committed, and print what it took."""
+def run(job: Job, client: str, processes: int | None = None) -> None:
+    """Run the worker until the events of the job are stored and committed, and print what it took; in as many processes
+    as it chooses itself, if nothing is said."""
     wired = vars(offramp.classifying)
     make = wired["client"]
     wired["_schemas"] = _known_schemas
     wired["client"] = lambda kafka: MeteredClient(make(kafka), job.topic, Meter(job.events))
-    os.environ.update(settings(job, client))
+    os.environ.update(settings(job, client, processes))
     sys.argv = ["offramp", "run", "classify", "--store", str(job.store)]
     main()

@@ -99,13 +99,19 @@ class Blocks:
 
     def store(self, batch: Sequence[Judged]) -> None:
         """Insert the events and the classifications of a batch."""
-        self._insert(EVENTS, event_columns(batch))
-        self._insert(EXITS, exit_columns(batch))
+        self.insert(arrow_streams(batch))
         collect_batch()
 
-    def _insert(self, table: str, columns: Columns) -> None:
-        schema = SCHEMAS[table]
-        self._client.raw_insert(table, schema.names, arrow_stream(columns, schema), fmt="ArrowStream")
+    def insert(self, streams: Mapping[str, bytes]) -> None:
+        """Insert streams by the names of their tables."""
+        for table, stream in streams.items():
+            self._client.raw_insert(table, SCHEMAS[table].names, stream, fmt="ArrowStream")
+
+
+def arrow_streams(batch: Sequence[Judged]) -> dict[str, bytes]:
+    """The events and the classifications of a batch, by the names of their tables."""
+    columns = {EVENTS: event_columns(batch), EXITS: exit_columns(batch)}
+    return {table: arrow_stream(its, SCHEMAS[table]) for table, its in columns.items()}
 
 
 def arrow_stream(columns: Columns, schema: pa.Schema) -> bytes:

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import resource
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -153,8 +154,11 @@ class Meter:
 
 
 def leave() -> None:
-    """End the process at once; what is stored is stored, and taking a framework down is not measured."""
+    """End the process at once, and its children; what is stored is stored, and taking a framework down is not
+    measured."""
     sys.stdout.flush()
+    for child in _children():
+        os.kill(int(child.name), signal.SIGKILL)
     os._exit(0)
 
 
