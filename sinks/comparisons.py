@@ -150,11 +150,13 @@ def _heads(*, whole: bool) -> str:
             UNION ALL
             SELECT tenant, {_RUN} AS subject, false AS unseen, (ifNull(segment, 0), toInt64({_NEVER}), '') AS rank
             FROM legacy_exits
-            WHERE {_EVENT} = '' AND {_RUN} != '' AND {named}
+            PREWHERE {named}
+            WHERE {_EVENT} = '' AND {_RUN} != ''
             UNION ALL
             SELECT tenant, {_EVENT} AS subject, true AS unseen, (toInt64(0), toInt64({_NEVER}), '') AS rank
             FROM legacy_exits
-            WHERE {_EVENT} != '' AND {named} AND (tenant, {_EVENT}) NOT IN (
+            PREWHERE {named}
+            WHERE {_EVENT} != '' AND (tenant, {_EVENT}) NOT IN (
                 SELECT tenant, event_id FROM exit_classifications WHERE {_chosen("identity", whole=whole)}
             )
         )
@@ -186,10 +188,11 @@ def _notes(judgement: Judgement, *, whole: bool) -> str:
     whom = f"if({_EVENT} != '', ({_EVENT}, '', toInt64(0)), ('', {_RUN}, ifNull(segment, 0)))"
     nothing = f"('', {', '.join(['NULL'] * len(_LEGACY))})"
     everything = f"({judgement.legacy_kind}, {', '.join(_LEGACY)})"
-    # By hashes first, since what is made of a companion costs more than to see whom it is about.
+    # By hashes first, since what is made of a companion costs more than to see whom it is about. The engine has to be
+    # told: left to itself it looks at the ids first.
     of_runs = f"SELECT identity FROM exit_classifications WHERE {_chosen('run_hash', whole=whole)}"
     of_events, named = f"named_hash IN ({of_runs})", _chosen("named_hash", whole=whole)
-    concerned = f"({of_events} OR {named}) AND ({_EVENT} != '' OR ({_RUN} != '' AND {named}))"
+    concerned = f"({_EVENT} != '' OR ({_RUN} != '' AND {named}))"
 
     def of(table: str, word: str, flag: str, only: str, at: str = "at") -> str:
         legacy = everything if table == "legacy_exits" else nothing
@@ -198,6 +201,7 @@ def _notes(judgement: Judgement, *, whole: bool) -> str:
                 ifNull(toUnixTimestamp64Micro({at}), {_NEVER}) AS moment, {word} AS word, {flag} AS flag,
                 CAST({legacy}, '{_LEGACY_TYPES}') AS legacy, toUnixTimestamp64Micro(ingested_at) AS stored
             FROM {table}
+            PREWHERE {of_events} OR {named}
             WHERE {only} AND {concerned}
         """
 
