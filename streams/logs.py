@@ -34,3 +34,5 @@ def log_to(stream: TextIO, level: str = "INFO") -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # Kafka's client tells of every connection and every step of a rebalance; what matters of that is told by us.
     logging.getLogger("kafka").setLevel(max(logging.WARNING, logging.getLogger().level))
+    # Its loop shares the interpreter with what decodes what it fetched, and warns of every tenth of a second.
+    logging.getLogger("kafka.net.selector").setLevel(logging.ERROR)

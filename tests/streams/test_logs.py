@@ -34,3 +34,8 @@ def test_an_exception_brings_its_trace_and_stays_on_one_line(lines):
     (line,) = lines()
     assert "ValueError: invalid" in line["error"]
     assert (line["level"], line["message"]) == ("error", "failed")
+
+
+def test_that_the_loop_of_a_client_waits_its_turn_is_no_warning(lines):
+    logging.getLogger("kafka.net.selector").warning("Task ran for 0.324s (>0.100s threshold)")
+    assert lines() == []
