@@ -98,7 +98,9 @@ class Metrics:
         self._unsent = self._counter("unsent", "Messages that were too large for their topic; the store has them")
 
     def _say_when(self, build: Build) -> None:
-        self._newest = self._gauge("newest_event_timestamp_seconds", "When the newest event that was read occurred")
+        self._newest = self._gauge(
+            "newest_event_timestamp_seconds", "When the newest event occurred, or was read, if it is later"
+        )
         self._newest.set(_NOTHING_YET)
         age = self._gauge("newest_event_age_seconds", "Time since then")
         age.set_function(self._newest_age)
@@ -154,7 +156,8 @@ class Metrics:
             elif kind == "error":
                 self._dead_letters.labels(code).inc(count)
         self._dead_letters.labels(ErrorCode.STORE_REFUSED.value).inc(report.refused)
-        self._see(report.newest_at)
+        # One event of a clock that is years ahead would make every later event old news.
+        self._see(min(report.newest_at, self._clock.now_micros()))
 
     def _see(self, newest_at: int) -> None:
         if newest_at > self._newest_at:

@@ -136,6 +136,13 @@ def test_an_older_event_does_not_make_the_newest_older(metrics):
     assert value(metrics, "newest_event_timestamp_seconds") == NOW / 1e6
 
 
+def test_an_event_of_a_clock_that_is_years_ahead_hides_no_silence(metrics, clock):
+    metrics.stored(Report(newest_at=NOW + 120 * 365 * 86_400_000_000), [], 0.1)
+    assert value(metrics, "newest_event_age_seconds") == 0
+    clock.advance(600)
+    assert value(metrics, "newest_event_age_seconds") == 600
+
+
 def test_every_outage_that_the_worker_waits_for_has_a_kind():
     assert set(KINDS_OF_OUTAGES.values()) == set(OUTAGES)
 
