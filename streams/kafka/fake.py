@@ -2,8 +2,9 @@
 
 :class:`FakeCluster` is what a test holds: it makes holes and outages. :class:`FakeClient` is what the code under test
 gets. Polls return at once if ``timeout_s`` is 0, and otherwise as soon as another thread changes anything. Groups
-rebalance as cooperative ones do: a partition is given to its next owner once the previous one has let go of it.
-Whether a member is late is not measured: a test says so by :meth:`FakeCluster.expel`.
+rebalance as cooperative ones do: a partition is given to its next owner once the previous one has let go of it. The
+real clients take everything away and give some of it back, which the seam allows, too. Whether a member is late is not
+measured: a test says so by :meth:`FakeCluster.expel`.
 """
 
 import threading

@@ -104,7 +104,7 @@ class Connection:
 
 @dataclass(frozen=True)
 class Subscription:
-    """A member of a group, and the topics that the group shares out. All times in seconds.
+    """A member of a group, and the topics that the group shares out, each by itself and evenly. All times in seconds.
 
     Whoever does not poll for ``max_poll_interval_s``, or does not answer for ``session_timeout_s``, loses its
     partitions. With ``instance_id`` (group.instance.id), a restart within the session gets the same partitions back.
@@ -188,7 +188,10 @@ class Consumer(Reader, Protocol):
 
 
 class Listener(Protocol):
-    """Told of every change of the assignment. What it raises comes out of the poll or close that caused it."""
+    """Told of every change of the assignment. What it raises comes out of the poll or close that caused it.
+
+    A rebalance may take away only what moves, or everything, and then give some of it back, which starts anew.
+    """
 
     def on_assigned(self, consumer: Consumer, partitions: frozenset[TopicPartition]) -> None:
         """These are ours from now on, beside those that already were. The place to seek; may be empty."""

@@ -41,7 +41,8 @@ def test_a_worker_that_was_stopped_past_the_poll_interval_wakes_behind_its_succe
     deployment.recount()
 
 
-def test_a_third_worker_joins_and_leaves_three_times_under_a_burst(deployment):
+def test_a_third_worker_joins_and_leaves_three_times_under_a_burst(deploy, broker):
+    deployment = deploy(broker, partitions=3)  # of fewer, the third would have none
     lives = [deployment.live(batch_records=500) for _ in range(2)]
     for life in lives:
         life.until_told("assigned")
