@@ -237,7 +237,8 @@ class ConfluentConsumer(ConfluentReader):
         super()._raise_out_of_range()
 
     def _on_revoke(self, _library: Any, _partitions: list[LibraryPartition]) -> None:
-        self._have_none(self._listener.on_revoked)
+        # A member that is put out while it has not heard of a rebalance yet hears of that alone; its id is gone.
+        self._have_none(self._listener.on_revoked if self._library.memberid() else self._listener.on_lost)
 
     def _on_lost(self, _library: Any, _partitions: list[LibraryPartition]) -> None:
         self._have_none(self._listener.on_lost)

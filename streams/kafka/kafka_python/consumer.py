@@ -173,12 +173,20 @@ class KafkaPythonConsumer(KafkaPythonReader):
     def _hear(self, turn: Turn) -> None:
         """Tell the listener, and keep what it raises until the library has its answer."""
         if turn.partitions:
-            self._tell(getattr(self._listener, turn.event), turn.partitions)
+            lost = turn.event == "on_revoked" and self._is_out()
+            self._tell(getattr(self._listener, "on_lost" if lost else turn.event), turn.partitions)
         if turn.event == "on_assigned":
             self._start_as_committed(turn.partitions)
         else:
             self._have_none()
         self._let_go_on(turn)
+
+    def _is_out(self) -> bool:
+        """Whether the group has put us out. The library hears of it at its next heartbeat, so that one is sent now."""
+        coordinator = self._library._coordinator  # noqa: SLF001
+        with suppress(library.KafkaError):
+            coordinator._net.run(coordinator._send_heartbeat_request)  # noqa: SLF001
+        return bool(coordinator._generation.is_lost())  # noqa: SLF001
 
     def _have_none(self) -> None:
         """The library would keep positions and pauses of what comes back, though others may have had it meanwhile."""
