@@ -1,7 +1,7 @@
 """What a worker is given: some messages of one source, undecoded, and what each of them turns out to be."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, Self
 
 from schemas.errors import MessageError
@@ -14,13 +14,12 @@ PART_RECORDS = 32
 cache, and their memory is used again instead of being asked for again, which costs as much as classifying."""
 
 
-@dataclass(frozen=True)
-class Wrapping:
+class Wrapping(NamedTuple):
     """What a broker keeps beside the bytes of a message. ``timestamp`` is in microseconds since the epoch."""
 
     key: bytes | None = None
     timestamp: int | None = None
-    headers: dict[str, bytes] = field(default_factory=dict)
+    headers: Mapping[str, bytes] = MappingProxyType({})
     replay_count: int = 0
 
     def masked(self, mask: Callable[[bytes], tuple[bytes, int]]) -> "tuple[Wrapping, int]":
@@ -33,7 +32,7 @@ class Wrapping:
             text, found = mask(named + b"=" + (value or b""))
             headers.append((text[: len(named)].decode(errors="replace"), text[len(named) + 1 :]))
             hits += found
-        return replace(self, key=key, headers=by_name(tuple(headers))), hits
+        return self._replace(key=key, headers=by_name(tuple(headers))), hits
 
 
 class Decoded(NamedTuple):
