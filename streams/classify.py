@@ -17,9 +17,10 @@ tried again. What was revoked meanwhile is dropped: its ledger rows were not wri
 """
 
 from collections import deque
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Protocol
 
 from sinks.errors import StoreUnavailable
@@ -93,6 +94,26 @@ class Observer(Protocol):
 def behind(batch: Sequence[Fetched]) -> dict[TopicPartition, int]:
     """Where each partition stands once what was read of it is stored."""
     return {part.partition: part.next_offset for part in batch}
+
+
+def joined(parts: Iterable[Fetched]) -> list[Fetched]:
+    """The same with whatever goes on where the part before it of its partition ends joined to that: many small polls
+    are judged as one."""
+    runs: list[list[Fetched]] = []
+    last: dict[TopicPartition, list[Fetched]] = {}
+    for part in parts:
+        run = last.get(part.partition)
+        if run is not None and run[-1].next_offset == part.start_offset:
+            run.append(part)
+        else:
+            last[part.partition] = run = [part]
+            runs.append(run)
+    return [_as_one(run) if len(run) > 1 else run[0] for run in runs]
+
+
+def _as_one(run: Sequence[Fetched]) -> Fetched:
+    messages = tuple(chain.from_iterable(part.messages for part in run))
+    return run[0]._replace(messages=messages, next_offset=run[-1].next_offset)
 
 
 @dataclass
@@ -193,6 +214,7 @@ class ClassifyWorker:
         gathered: list[Fetched] = []
         wanted, until = self.pace.batch_records, self.clock.monotonic() + self.pace.poll_s
         while wanted > 0 and (left := until - self.clock.monotonic()) > 0:
+            self._end_what_is_stored(consumer)
             try:
                 fetched = consumer.poll(left, wanted)
             except OffsetOutOfRange as error:
@@ -204,7 +226,7 @@ class ClassifyWorker:
                 until = self.clock.monotonic() + self.pace.linger_s
             gathered += fetched
             wanted -= sum(len(part.messages) for part in fetched)
-        return gathered
+        return joined(gathered)
 
     def _skip_expired(self, consumer: Consumer, error: OffsetOutOfRange) -> None:
         """Go on behind what the broker has deleted; that it is missing shows in the ledger for ever."""
@@ -306,6 +328,11 @@ class ClassifyWorker:
                 batch.stored.cancel()
             self._under_way.clear()
             self.observer.waits(error, 1)
+
+    def _end_what_is_stored(self, consumer: Consumer) -> None:
+        """Say so at once, and not only when there is something else to wait for. What failed is seen there."""
+        while self._under_way and (stored := self._under_way[0].stored).done() and stored.exception() is None:
+            self._end(consumer, stored.result())
 
     def _end(self, consumer: Consumer, report: Report) -> None:
         """The oldest is stored."""

@@ -159,7 +159,7 @@ def activate(sink: Sink, table: Table, now: Callable[[], int]) -> None:
     sink.insert("active_tables", encode_tables([TableRow(*mine, table.file.id, table.file.version, table.text, at)]))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Writer:
     """Writes outcomes to a store. ``now`` gives microseconds."""
 
@@ -167,6 +167,8 @@ class Writer:
     table: Table
     now: Callable[[], int]
     publish: Publish = publish_nothing
+    _some_table_is_current: bool = False
+    """Once there is one, there always is."""
 
     def activate(self) -> None:
         """Make this table's classifications the current ones."""
@@ -175,8 +177,11 @@ class Writer:
     def _activate_first(self) -> None:
         """Make this table the current one where none is, before anything of it is stored, since whoever takes the
         outcomes may stop. Where another one is, readers keep seeing that until everything is decided anew."""
+        if self._some_table_is_current:
+            return
         if not read_rows(self.sink.query(_NEWEST_ACTIVATION, "ArrowStream")):
             self.activate()
+        self._some_table_is_current = True
 
     def recorded_until(self, source: str, partition: str) -> int:
         """The position up to which the ledger knows every message of a partition."""

@@ -6,6 +6,8 @@ from concurrent.futures import Future
 import pytest
 
 from schemas.redaction import Redactor
+from streams.classify import joined
+from streams.kafka.seam import Fetched, Message, TopicPartition
 from streams.messages import NoRegistry
 from streams.parallel import Pool, WorkerLostError
 from streams.worker import Setup
@@ -116,3 +118,18 @@ def test_an_error_of_the_work_is_raised_where_its_outcome_is_asked_for(processes
         outcome = judge(None)
         with pytest.raises(AttributeError):
             outcome.result()
+
+
+def fetched(partition, start, *offsets, end):
+    place = TopicPartition("events", partition)
+    return Fetched(place, start, [Message(*place, offset, None, None, b"", ()) for offset in offsets], end)
+
+
+def test_what_many_polls_brought_of_a_partition_is_one_part_unless_something_lies_between():
+    parts = [
+        fetched(0, 3, 3, 4, end=5), fetched(1, 0, end=2), fetched(0, 5, 6, end=9), fetched(1, 2, 2, end=3),
+        fetched(0, 3, 3, end=4), fetched(0, 4, 4, end=5), fetched(0, 7, 7, end=8),
+    ]  # fmt: skip
+    found = [(part.partition.partition, part.start_offset, [m.offset for m in part.messages], part.next_offset)
+             for part in joined(parts)]  # fmt: skip
+    assert found == [(0, 3, [3, 4, 6], 9), (1, 0, [2], 3), (0, 3, [3, 4], 5), (0, 7, [7], 8)]

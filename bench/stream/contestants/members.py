@@ -6,6 +6,7 @@ Ends with 1 and a reason on stderr if after a while not that many members have a
 import sys
 import time
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, MemberDescription  # type: ignore[attr-defined]
 
 DEADLINE_S = 120
@@ -17,8 +18,11 @@ def has_share(member: MemberDescription, topic: str) -> bool:
 
 
 def sharing(admin: AdminClient, group: str, topic: str) -> int:
-    """How many members of the group have a partition of the topic."""
-    found = admin.describe_consumer_groups([group])[group].result()
+    """How many members of the group have a partition of the topic; none while its coordinator is on its way."""
+    try:
+        found = admin.describe_consumer_groups([group])[group].result()
+    except KafkaException:
+        return 0
     return sum(1 for member in found.members if has_share(member, topic))
 
 

@@ -52,6 +52,7 @@ def reading(connection: Connection, problems: Problems, fetching: Fetching) -> d
         "enable.partition.eof": True,
         "fetch.message.max.bytes": fetching.partition_bytes,
         "fetch.max.bytes": max(fetching.total_bytes, fetching.partition_bytes),
+        "fetch.min.bytes": fetching.least_bytes,
         "fetch.wait.max.ms": int(fetching.max_wait_s * 1000),
         "queued.max.messages.kbytes": fetching.total_bytes >> 10,
         "group.id": "unused",  # the library wants one even of readers without a group, and never uses it then

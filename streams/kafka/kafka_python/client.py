@@ -68,6 +68,7 @@ class KafkaPythonClient:
             "metrics_enabled": False,
             "max_partition_fetch_bytes": fetching.partition_bytes,
             "fetch_max_bytes": fetching.total_bytes,
+            "fetch_min_bytes": fetching.least_bytes,
             "fetch_max_wait_ms": int(fetching.max_wait_s * 1000),
         }
 
