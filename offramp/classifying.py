@@ -98,7 +98,8 @@ def _judging(session: Session) -> Iterator[Callable[[Task], "Future[Outcome]"]]:
 
 def _processes() -> int:
     """As many as one consumer and one store keep at work, and none where they would only take turns."""
-    cores = len(os.sched_getaffinity(0))
+    # Of a container or a pinned process not every core is ours; not every system can tell.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, MOST_PROCESSES) if cores > 1 else 0
 
 
