@@ -26,7 +26,6 @@ from streams.kafka.seam import Connection, Outgoing
 from streams.pages import serving
 from streams.topics import Sizing, Topics
 from streams.watch import Watch
-from streams.worker import Setup
 from tests.offramp.kit import ROOT, environment, events
 
 WAIT_S = 60.0
@@ -193,8 +192,7 @@ def session(**flags):
 def observed(**flags):
     settings = session(**flags)
     topics = Topics.planned(Sizing(replication_factor=1))
-    setup = Setup(settings.table.text, settings.redactor)
-    return watched(settings, FakeCluster().client(), topics, setup)
+    return watched(settings, FakeCluster().client(), topics)
 
 
 def test_a_port_that_is_taken_is_said_with_what_to_do():
@@ -205,8 +203,8 @@ def test_a_port_that_is_taken_is_said_with_what_to_do():
 
 
 def test_a_worker_without_pages_listens_nowhere():
-    with observed(worker={"port": 0}) as work:
-        work.observer.idle()
+    with observed(worker={"port": 0}) as observer:
+        observer.idle()
 
 
 def test_an_embedded_store_is_not_audited_by_the_worker():
