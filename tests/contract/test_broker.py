@@ -351,8 +351,8 @@ def test_a_partition_that_stays_is_read_on_over_a_rebalance(lab, fresh):
     (kept,) = first.assignment()
     write(lab.client, Outgoing(topic, None, b"later", partition=kept.partition))
     got.clear()
-    until(lambda: bool(got), first, second, collect=got)
-    (later,) = got
+    until(lambda: kept in {part.partition for part in got}, first, second, collect=got)
+    (later,) = [part for part in got if part.partition == kept]
     assert (later.partition, later.start_offset, later.next_offset) == (kept, 10, 11)
     first.close()
     second.close()
