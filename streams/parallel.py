@@ -58,18 +58,11 @@ class Pool:
 
         Until the last is taken, cycles in this process are looked for once a task and no more.
         """
-        with RareLooks() as cycles:
-            for outcome in self._run(plan, tasks):
+        with RareLooks() as cycles, self.started(plan) as submit:
+            for outcome in _in_order(submit, tasks, _TASKS_EACH * self.processes):
                 if self.processes < 1:
                     cycles.look()
                 yield outcome
-
-    def _run(self, plan: Plan[Task, Outcome], tasks: Iterable[Task]) -> Iterator[Outcome]:
-        if self.processes < 1:
-            yield from map(plan.start().run, tasks)
-            return
-        with self.started(plan) as submit:
-            yield from _in_order(submit, tasks, _TASKS_EACH * self.processes)
 
     @contextmanager
     def started(self, plan: Plan[Task, Outcome]) -> Iterator[Callable[[Task], "Future[Outcome]"]]:
