@@ -115,7 +115,9 @@ class Layout:
         """A table becomes one on each shard, ``NAME_shard``, and one that spreads rows over them by their identity."""
         if altered := _ALTERED.match(_COMMENTS.sub("", statement)):
             name = altered[1]
-            return [statement.replace(f"ALTER TABLE {name}", f"ALTER TABLE {name}_shard", 1), statement]
+            on_shards = statement.replace(f"ALTER TABLE {name}", f"ALTER TABLE {name}_shard", 1)
+            # Of how parts are kept, the table that spreads rows knows nothing: it keeps none.
+            return [on_shards] if " MODIFY SETTING " in statement else [on_shards, statement]
         created = _CREATED.match(_COMMENTS.sub("", statement))
         if created is None:
             return [statement]
