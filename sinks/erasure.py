@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from schemas.exits import ENVELOPES
 from sinks.rows import COMPANION_TABLES
-from sinks.store import ERASED, Store
+from sinks.store import ERASED, Key, Store
 
 _ERASED_TEXT = f"'{ERASED.decode()}'"
 ERASED_WORDS = "[erased]"
@@ -99,6 +99,11 @@ _NAMES_THEM = f"{_HOLDS.format(json='names', avro='avro_name')} AND {_HOLDS.form
 _LETTER_ID = "concat(source, ' ', partition, ' ', toString(offset))"
 
 
+def letter_key(source: str, partition: str, offset: int) -> Key:
+    """Under which tenant and id a dead letter is noted as erased."""
+    return "", f"{source} {partition} {offset}"
+
+
 def _noted(record_type: str, tenant: str = "tenant", record_id: str = "record_id") -> str:
     """Whether a row's record is noted as erased."""
     notes = f"SELECT tenant, record_id FROM erasures WHERE record_type = '{record_type}'"
@@ -151,28 +156,52 @@ def _companion(record_type: str, table: str) -> _Kind:
     return _Kind(record_type, table, "tenant", "record_id", *_about(table), changes, _noted(record_type), f"({still})")
 
 
-_KIND_OF_ENVELOPE = {
-    "refusal": "kind String, reason_code String, policy_id Nullable(String), retry String",
-    "fallback": "kind String, reason_code String, fallback_id Nullable(String), fallback_version Nullable(String),"
-    " retry String",
-    "partial": "kind String, reason_code String, completed Array(String), omitted Array(Tuple(component"
-    " Nullable(String), reason_code Nullable(String), retryable Bool)), completeness String, retry String",
-    "human_queue": "kind String, reason_code String, queue String, owner String, review_packet_id String,"
-    " allowed_decisions Array(String), deadline Int64, retry String",
-}
-"""What stays of an envelope: codes, names of components and policies, and what a queue needs to go on."""
+_TEXT, _TEXTS, _TEXT_OR_NULL = "String", "Array(String)", "Nullable(String)"
+_KEPT_OF_ENVELOPE: Mapping[str, Mapping[str, str]] = {
+    "refusal": {"kind": _TEXT, "reason_code": _TEXT, "policy_id": _TEXT_OR_NULL, "retry": _TEXT},
+    "fallback": {
+        "kind": _TEXT, "reason_code": _TEXT, "fallback_id": _TEXT_OR_NULL, "fallback_version": _TEXT_OR_NULL,
+        "retry": _TEXT,
+    },
+    "partial": {
+        "kind": _TEXT, "reason_code": _TEXT, "completed": _TEXTS,
+        "omitted": f"Array(Tuple(component {_TEXT_OR_NULL}, reason_code {_TEXT_OR_NULL}, retryable Bool))",
+        "completeness": _TEXT, "retry": _TEXT,
+    },
+    "human_queue": {
+        "kind": _TEXT, "reason_code": _TEXT, "queue": _TEXT, "owner": _TEXT, "review_packet_id": _TEXT,
+        "allowed_decisions": _TEXTS, "deadline": "Int64", "retry": _TEXT,
+    },
+}  # fmt: skip
+"""What stays of an envelope, with its type: codes, names of components and policies, and what a queue needs to go on.
+"""
 
 
 def _envelope() -> str:
     """An envelope without words, references and side effects, in the contract's shape."""
-    cases = (f"kind = '{kind}', {_kept_of(kind, fields)}" for kind, fields in _KIND_OF_ENVELOPE.items())
+    cases = (f"kind = '{kind}', {_kept_of(kind, fields)}" for kind, fields in _KEPT_OF_ENVELOPE.items())
     return f"if(envelope IS NULL, NULL, multiIf({', '.join(cases)}, {_ERASED_TEXT}))"
 
 
-def _kept_of(kind: str, fields: str) -> str:
-    rest = f'"explanation":"{ERASED_WORDS}",' if "explanation" in ENVELOPES[kind].model_fields else ""
-    text = f"toJSONString(JSONExtract(ifNull(envelope, ''), 'Tuple({fields})'))"
-    return f"concat(substring({text}, 1, length({text}) - 1), ',{rest}\"side_effects\":[]}}')"
+def _kept_of(kind: str, fields: Mapping[str, str]) -> str:
+    rest = json.dumps(_instead_of_words(kind), separators=(",", ":"))[1:]
+    types = ", ".join(f"{name} {of_type}" for name, of_type in fields.items())
+    text = f"toJSONString(JSONExtract(ifNull(envelope, ''), 'Tuple({types})'))"
+    return f"concat(substring({text}, 1, length({text}) - 1), ',{rest}')"
+
+
+def _instead_of_words(kind: str) -> dict[str, Any]:
+    words = {"explanation": ERASED_WORDS} if "explanation" in ENVELOPES[kind].model_fields else {}
+    return {**words, "side_effects": []}
+
+
+def without_words(envelope: bytes | None) -> bytes | None:
+    """What stays of an envelope's JSON text where its event was erased, the same as :func:`erase` leaves."""
+    if envelope is None:
+        return None
+    given = json.loads(envelope)
+    kept = {name: given[name] for name in _KEPT_OF_ENVELOPE[given["kind"]]} | _instead_of_words(given["kind"])
+    return json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 _CONFLICT_BY_ACTOR = " OR ".join(f"JSONExtractString(text, {path}) = {{name:String}}" for path in _ACTOR_PATHS)

@@ -437,6 +437,16 @@ def filter_rows(stream: bytes, keep: Sequence[bool]) -> bytes:
     return _write(table.filter(pa.array(keep, _BOOL)))
 
 
+def change_column(stream: bytes, name: str, change: Callable[[Any], Any], rows: Sequence[bool]) -> bytes:
+    """The same rows, ``change`` applied to the column ``name`` of those whose entry in ``rows`` is true."""
+    table = _read(stream)
+    number = table.schema.get_field_index(name)
+    values = [change(value) if is_meant else value for value, is_meant in
+              zip(table.column(number).to_pylist(), rows, strict=True)]  # fmt: skip
+    field = table.schema.field(number)
+    return _write(table.set_column(number, field, pa.array(values, field.type)))
+
+
 def join_rows(streams: Sequence[bytes]) -> bytes:
     """The rows of several streams of one table, in order, as one stream. Raises IndexError without any stream."""
     first, *others = streams

@@ -47,6 +47,10 @@ _RECORD_MIGRATION = (
 )
 _PROBED = "SELECT cityHash64(tenant, id) FROM probe"
 _CLASSIFIED = f"SELECT tenant, event_id FROM exit_classifications WHERE identity IN ({_PROBED})"  # noqa: S608 -- constant
+_NOTED_AS_ERASED = """
+    SELECT DISTINCT tenant, record_id FROM erasures
+    WHERE record_type = {record_type:String} AND (tenant, record_id) IN (SELECT tenant, id FROM probe)
+"""
 _STANDING = f"""
     SELECT
         tenant,
@@ -339,6 +343,10 @@ class Store:
         sql = f"{_CLASSIFIED} AND table_digest = {{table:String}} AND classifier_version = {{version:String}}"
         rows = self._probe(keys, sql, {"table": table_digest, "version": classifier_version})
         return {(tenant, key) for tenant, key in rows} & set(keys)
+
+    def erased(self, keys: Sequence[Key], record_type: str) -> set[Key]:
+        """Which of ``keys`` were erased on request. ``record_type`` and ids are those of the table ``erasures``."""
+        return {(tenant, key) for tenant, key in self._probe(keys, _NOTED_AS_ERASED, {"record_type": record_type})}
 
     def standings(self, keys: Sequence[Key], table_digest: str, classifier_version: str) -> dict[Key, Standing]:
         """The exits of those of ``keys`` that any table has classified, see :class:`Standing`."""

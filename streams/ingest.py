@@ -16,6 +16,7 @@ from schemas.companions import COMPANIONS
 from schemas.errors import ErrorCode
 from schemas.exits import KINDS
 from schemas.types import EARLIEST
+from sinks.erasure import letter_key, without_words
 from sinks.errors import StoreRejected
 from sinks.rows import (
     ConflictRow,
@@ -23,6 +24,7 @@ from sinks.rows import (
     Disposition,
     LedgerRow,
     TableRow,
+    change_column,
     encode_conflicts,
     encode_dead_letters,
     encode_ledger,
@@ -33,7 +35,7 @@ from sinks.rows import (
     read_columns,
     read_rows,
 )
-from sinks.store import Known, LedgerTotals, Rejected
+from sinks.store import ERASED, Known, LedgerTotals, Rejected
 from streams.worker import TERMINAL_EVENT, Announcement, Outcome
 
 BATCH_RECORDS = 20_000
@@ -68,6 +70,10 @@ class Sink(Protocol):
 
     def classified(self, keys: Sequence[Key], table_digest: str, classifier_version: str, /) -> set[Key]:
         """Which events the table has classified."""
+        ...
+
+    def erased(self, keys: Sequence[Key], record_type: str, /) -> set[Key]:
+        """Which records were erased on request, by the keys of the table ``erasures``."""
         ...
 
     def ledger_totals(self, source: str | None = None, partition: str | None = None, /) -> list[LedgerTotals]:
@@ -230,9 +236,16 @@ class Writer:
         return sum((outcome.counts for outcome in batch), start=Counter())
 
     def _let_go(self, letters: Sequence[DeadLetterRow], announcements: Sequence[Announcement]) -> None:
-        if letters:
-            self.sink.insert("dead_letters", encode_dead_letters(letters))
-        self.publish(letters, announcements)
+        kept = self._not_erased(letters)
+        if kept:
+            self.sink.insert("dead_letters", encode_dead_letters(kept))
+        self.publish(kept, announcements)
+
+    def _not_erased(self, letters: Sequence[DeadLetterRow]) -> Sequence[DeadLetterRow]:
+        """Those that were not erased since they were inserted, by a try that came no further."""
+        keys = [letter_key(*_place(letter)) for letter in letters]
+        erased = self.sink.erased(keys, "dead_letter") if keys else set()
+        return [letter for letter, key in zip(letters, keys, strict=True) if key not in erased]
 
     # --- any other batch: message by message
 
@@ -306,7 +319,8 @@ class Writer:
         return self._insert_isolating(kind, streams[0][0], join_rows(fresh)) if fresh else []
 
     def _store_conflicts(self, batch: list[Outcome], rulings: list[list[Ruling]], recorded: int) -> None:
-        """Keep apart what has a known identity and other content, unless the ledger knows that it was done."""
+        """Keep apart what has a known identity and other content, unless the ledger knows that it was done; without its
+        text where that was erased."""
         conflicts = [
             conflict
             for kind in {kind for outcome in batch for kind in outcome.rows}
@@ -314,7 +328,9 @@ class Writer:
             for conflict in self._conflicts(stream, ruled, recorded)
         ]
         if conflicts:
-            self.sink.insert("conflicting_events", encode_conflicts(conflicts))
+            erased = self.sink.erased([_conflict_key(each) for each in conflicts], "conflict")
+            left = [each._replace(text=ERASED) if _conflict_key(each) in erased else each for each in conflicts]
+            self.sink.insert("conflicting_events", encode_conflicts(left))
 
     def _insert_isolating(self, kind: str, table: str, stream: bytes) -> list[DeadLetterRow]:
         """Insert rows; those that the store refuses cost only themselves and become dead letters."""
@@ -359,11 +375,17 @@ class Writer:
         )  # fmt: skip
 
     def _store_classifications(self, batch: list[Outcome], rulings: list[list[Ruling]]) -> None:
-        """Store the classification of every event whose evidence is stored and that this table has not classified."""
+        """Store the classification of every event whose evidence is stored and that this table has not classified;
+        without words where that was erased."""
         events = list(_of_kind(TERMINAL_EVENT, batch, rulings, "exit_classifications"))
         known = [r.key for _, _, ruled in events for r in ruled if r.entry.disposition in _HELD and not r.fresh]
         done = self.sink.classified(known, self.table.digest, CLASSIFIER_VERSION) if known else set()
-        flagged = [(stream, [_is_owed(ruling, done) for ruling in ruled]) for _, stream, ruled in events]
+        erased = self.sink.erased([key for key in known if key not in done], TERMINAL_EVENT) if known else set()
+        flagged = [
+            (_without_words(stream, [ruling.key in erased for ruling in ruled]),
+             [_is_owed(ruling, done) for ruling in ruled])
+            for _, stream, ruled in events
+        ]  # fmt: skip
         if owed := [_filtered(stream, flags) for stream, flags in flagged if any(flags)]:
             self.sink.insert("exit_classifications", join_rows(owed))
 
@@ -424,6 +446,16 @@ def _held_announcements(batch: list[Outcome], rulings: list[list[Ruling]]) -> li
 
 def _of_events(ruled: list[Ruling]) -> list[Ruling]:
     return [ruling for ruling in ruled if ruling.entry.record_type == TERMINAL_EVENT]
+
+
+def _conflict_key(row: ConflictRow) -> Key:
+    """Under which tenant and id a conflict is noted as erased."""
+    return row.tenant, row.content_digest
+
+
+def _without_words(stream: bytes, erased: list[bool]) -> bytes:
+    """Classifications, those of erased events as they were left."""
+    return change_column(stream, "envelope", without_words, erased) if any(erased) else stream
 
 
 def _filtered(stream: bytes, keep: list[bool]) -> bytes:

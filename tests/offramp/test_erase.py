@@ -6,7 +6,9 @@ import shutil
 
 import pytest
 
+from classifier.table import default_text
 from schemas.exits import ENVELOPES
+from sinks.erasure import without_words
 from tests.offramp.kit import TABLES, ask, companion, counts, events, new_directory, run, unaccounted
 from tests.offramp.kit import write_lines as lines
 
@@ -230,4 +232,28 @@ def test_every_kind_of_envelope_keeps_its_shape_and_loses_its_words(tmp_path):
         assert now["side_effects"] == []
         assert {name for name in now if now[name] != was[name]} <= {"explanation", "side_effects"}
         assert set(was) - set(now) <= {"result_ref", "idempotency_key"}
+        assert json.loads(without_words(row["envelope"].encode())) == now
     assert kinds == set(ENVELOPES)
+
+
+def test_what_is_delivered_again_and_decided_by_another_table_brings_no_words_back(tmp_path):
+    store = tmp_path / "store"
+    run("classify", lines(tmp_path / "all", events()), "--store", store)
+    erased = sorted({(each["tenant"], each["run_id"]) for each in events()})[::2]
+    for tenant, run_id in erased:
+        erase(store, "--run", tenant, run_id)
+    sql = """
+        SELECT event_id, envelope, kind FROM v_classifications
+        WHERE (tenant, event_id) IN (SELECT tenant, record_id FROM erasures) ORDER BY event_id
+    """
+    before = ask(store, sql)
+    table = tmp_path / "other.toml"
+    table.write_text(default_text().replace('version = "', 'version = "other-', 1))
+    run("classify", lines(tmp_path / "again", [*events(), events()[0]]), "--store", store, "--table", table)
+    after = ask(store, sql)
+    assert [(row["event_id"], row["kind"]) for row in after] == [(row["event_id"], row["kind"]) for row in before]
+    assert [json.loads(row["envelope"] or "0") for row in after] == [
+        json.loads(row["envelope"] or "0") for row in before
+    ]
+    assert len({row["table_digest"] for row in ask(store, "SELECT table_digest FROM v_classifications")}) == 1
+    assert unaccounted(store) == 0

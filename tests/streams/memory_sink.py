@@ -33,6 +33,8 @@ class MemorySink:
         self.log: list[str] = []
         self.refused, self.ends_before = set(refused), ends_before
         self.outages: list[int] = []
+        self.noted: set[tuple[str, Key]] = set()
+        """What was erased on request, as (record type, key)."""
         self.asked = 0
 
     def insert(self, table: str, stream: bytes) -> None:
@@ -69,6 +71,9 @@ class MemorySink:
     def classified(self, keys: Sequence[Key], table_digest: str, classifier_version: str) -> set[Key]:
         done = {self._key("exit_classifications", row) for row in self.tables["exit_classifications"]}
         return {key for key in keys if (*key, table_digest, classifier_version) in done}
+
+    def erased(self, keys: Sequence[Key], record_type: str) -> set[Key]:
+        return {key for key in keys if (record_type, key) in self.noted}
 
     def ledger_totals(self, source: str | None = None, partition: str | None = None) -> list[LedgerTotals]:
         rows = [row for row in self.seen("ingest_ledger") if (row["source"], row["partition"]) == (source, partition)]

@@ -246,6 +246,32 @@ def test_another_table_adds_classifications_and_no_evidence(ingested):
     assert len(sink.tables["ingest_ledger"]) == len(LINES)
 
 
+def test_what_was_erased_comes_back_in_no_table(ingested):
+    sink, lines = MemorySink(), [event("1", goal="x"), event("1", agent_id="b"), "nonsense", event("2")]
+    ingested(sink, lines)
+    other = sink.tables["conflicting_events"][0]["content_digest"]
+    place = sink.tables["dead_letters"][0]
+    sink.noted = {
+        ("terminal_event", ("acme", "1")), ("conflict", ("acme", other)),
+        ("dead_letter", ("", f"file {place['partition']} {place['offset']}")),
+    }  # fmt: skip
+    sink.tables["conflicting_events"].clear()
+    sink.tables["dead_letters"].clear()
+    # As after an end between two inserts: the ledger knows of nothing, and everything is done again.
+    sink.tables["ingest_ledger"].clear()
+    ingested(sink, lines, table=OTHER)
+    assert [row["text"] for row in sink.tables["conflicting_events"]] == [b'{"type":"erased"}']
+    assert sink.tables["dead_letters"] == []
+    explained = {
+        row["event_id"]: json.loads(row["envelope"])["explanation"]
+        for row in sink.tables["exit_classifications"] if row["table_digest"] == OTHER.digest
+    }  # fmt: skip
+    assert explained["1"] == "[erased]" != explained["2"]
+    assert Counter(row["disposition"] for row in sink.seen("ingest_ledger")) == {
+        "classified": 2, "conflicting": 1, "dead_lettered": 1,
+    }  # fmt: skip
+
+
 def test_a_table_is_activated_once_until_another_is(ingested):
     sink = MemorySink()
     for table in (TABLE, TABLE, OTHER, OTHER, TABLE):
