@@ -1,7 +1,5 @@
 """Rule files of alerts: read, checked against the observed traffic, and their tests run."""
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -159,8 +157,3 @@ def rehearsed_as_json(under_test: RuleBook, outcomes: Sequence[Outcome]) -> dict
         "passes": not any(outcome.failures for outcome in outcomes),
         "tests": [{"name": outcome.name, "failures": list(outcome.failures)} for outcome in outcomes],
     }
-
-
-def print_json(value: dict[str, Any]) -> None:
-    """Print a value for programs."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -60,7 +59,12 @@ def read_costs(path: Path) -> Costs:
 
 def json_bytes(found: Report, _commands: Commands) -> bytes:
     """The report as one JSON object."""
-    return (json.dumps(as_json(found), indent=2, ensure_ascii=False) + "\n").encode(errors="replace")
+    return console.json_text(as_json(found))
+
+
+def ndjson_bytes(found: Report, _commands: Commands) -> bytes:
+    """A figure a line, as JSON."""
+    return console.json_lines([figure._asdict() for figure in figures(found)])
 
 
 def csv_bytes(found: Report, _commands: Commands) -> bytes:
@@ -94,6 +98,7 @@ def html_bytes(found: Report, commands: Commands) -> bytes:
 FORMS: dict[str, Callable[[Report, Commands], bytes]] = {
     "html": html_bytes,
     "json": json_bytes,
+    "ndjson": ndjson_bytes,
     "csv": csv_bytes,
     "parquet": parquet_bytes,
 }

@@ -1,10 +1,12 @@
 """What verbs show: tables that fit the terminal and progress, and the options that several verbs share."""
 
+import json
 import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
@@ -12,6 +14,18 @@ import typer
 
 from offramp.errors import ConfigurationError
 
+
+class Format(StrEnum):
+    """How an answer is given: laid out for people, or as JSON for programs, whole or a line each."""
+
+    TABLE = "table"
+    JSON = "json"
+    NDJSON = "ndjson"
+
+
+FormatOption = Annotated[
+    Format, typer.Option("--format", help="table for people; json, or ndjson without line breaks, for programs.")
+]
 StoreOption = Annotated[
     Path | None,
     typer.Option("--store", metavar="DIR", help="Directory of the embedded store.", show_default=".offramp"),
@@ -65,6 +79,24 @@ def give(content: bytes, out: Path | None) -> None:
         out.write_bytes(content)
     except OSError as error:
         raise ConfigurationError(f"{out}: {error.strerror}") from None
+
+
+def give_json(value: Any, output: Format) -> None:
+    """Write an answer for programs to stdout, always in UTF-8. ``NDJSON``: a line for each element of a list, one line
+    for anything else."""
+    give(json_lines(value) if output is Format.NDJSON else json_text(value), None)
+
+
+def json_text(value: Any) -> bytes:
+    """A value as JSON that people can read too."""
+    # A lone surrogate, which JSON can name and UTF-8 cannot, costs nobody the rest of the answer.
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode(errors="replace")
+
+
+def json_lines(value: Any) -> bytes:
+    """The elements of a list as JSON, a line each; anything else on one line."""
+    rows = value if isinstance(value, list) else [value]
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode(errors="replace")
 
 
 def plain(text: str) -> str:

@@ -116,12 +116,12 @@ class Listing:
         return {
             "letters": self.total,
             "histogram": [_plain(row) for row in self.histogram],
-            "newest": [_plain(letter) for letter in self.letters],
+            "newest": self.letters_as_json(),
         }
 
-    def lines(self) -> Iterator[str]:
-        """One line of JSON per letter."""
-        return (json.dumps(_plain(letter), ensure_ascii=False) for letter in self.letters)
+    def letters_as_json(self) -> list[dict[str, Any]]:
+        """The letters alone."""
+        return [_plain(letter) for letter in self.letters]
 
     def show(self) -> None:
         """Print the histogram, then the letters."""

@@ -141,10 +141,16 @@ def _sentence(message: str) -> str:
     return f"{text.rstrip('.: ')}{near}{where}"
 
 
+def utf8(text: bytes) -> bytes:
+    """Text as valid UTF-8, whatever bytes the store holds."""
+    return text.decode(errors="replace").encode()
+
+
 def json_array(lines: bytes) -> bytes:
-    """JSON Lines as one array, valid UTF-8 whatever bytes the store holds."""
-    rows = lines.decode(errors="replace").splitlines()
-    return ("[\n" + ",\n".join(rows) + "\n]\n" if rows else "[]\n").encode()
+    """JSON Lines as one array, in valid UTF-8."""
+    # Not by splitlines of a string, for which more ends a line than ends one of JSON Lines.
+    rows = utf8(lines).splitlines()
+    return b"[\n" + b",\n".join(rows) + b"\n]\n" if rows else b"[]\n"
 
 
 def show_table(compact: bytes) -> None:
@@ -166,7 +172,7 @@ def show_table(compact: bytes) -> None:
             blocks = [("column", "left"), ("value", "left")]
             console.table(f"row {number:,} of {count}", blocks, zip(names, row, strict=True))
     if len(body) > MAX_ROWS:
-        console.say(f"these are the first {MAX_ROWS:,} rows; --format csv, json or parquet has all of them")
+        console.say(f"these are the first {MAX_ROWS:,} rows; --format csv, json, ndjson or parquet has all of them")
 
 
 def _without_asides(
@@ -219,10 +225,8 @@ def show_schema(columns: Sequence[Column], comments: dict[str, str]) -> None:
         console.table(f"{view}: {comments[view]}", titles, rows)
 
 
-def schema_text(columns: Sequence[Column], *, as_json: bool) -> bytes:
-    """What can be asked for, as a JSON array or as CSV with a header."""
-    if as_json:
-        return (json.dumps([column._asdict() for column in columns], indent=1, ensure_ascii=False) + "\n").encode()
+def schema_csv(columns: Sequence[Column]) -> bytes:
+    """What can be asked for, as CSV with a header."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([Column._fields, *columns])
     return text.getvalue().encode()

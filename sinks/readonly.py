@@ -34,7 +34,10 @@ def checked_select(sql: str, ask: Ask) -> str:
     """
     # formatQuery refuses several statements; EXPLAIN would run the second. The tree is asked for without a format,
     # since a FORMAT clause at the end would become part of the statement that is judged.
-    statement = ask("SELECT formatQuery({sql:String})", "RawBLOB", {"sql": sql}).decode()
+    try:
+        statement = ask("SELECT formatQuery({sql:String})", "RawBLOB", {"sql": sql}).decode()
+    except UnicodeDecodeError:
+        raise StoreRejected(r"an escape such as \xff makes text that is not UTF-8; write unhex('ff') instead") from None
     tree = ask(f"EXPLAIN AST {statement}", None, None).decode()
     kind = tree.split(maxsplit=1)[0]
     if kind not in _READING:

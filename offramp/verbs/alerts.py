@@ -1,23 +1,12 @@
 """``offramp alerts``: rules that tell on-call which exits go wrong, checked and tested before they page anybody."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, give_json
 from offramp.errors import CheckFailedError
-
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-FormatOption = Annotated[Format, typer.Option("--format", help="table for people, json for programs.")]
 
 group = typer.Typer(no_args_is_help=True, help="Alert rules: check and test them; what fires, and what would have.")
 
@@ -59,16 +48,16 @@ def check(
     try:
         checked = alert_rules.read_book(file)
     except FileError as error:
-        if output is Format.JSON:
-            alert_rules.print_json({"valid": False, "problems": list(error.problems)})
-        else:
+        if output is Format.TABLE:
             alert_rules.show_refused(file, error.problems)
+        else:
+            give_json({"valid": False, "problems": list(error.problems)}, output)
         raise typer.Exit(CheckFailedError.status) from None
     doubts = alert_rules.doubts(session, checked, since) if traffic else None
-    if output is Format.JSON:
-        alert_rules.print_json(alert_rules.checked_as_json(checked, doubts))
-    else:
+    if output is Format.TABLE:
         alert_rules.show_checked(file, checked, doubts)
+    else:
+        give_json(alert_rules.checked_as_json(checked, doubts), output)
 
 
 @group.command("test")
@@ -88,8 +77,8 @@ def run_tests(
     from offramp import alert_rules
 
     under_test, outcomes = alert_rules.rehearse(file, rules)
-    if output is Format.JSON:
-        alert_rules.print_json(alert_rules.rehearsed_as_json(under_test, outcomes))
-    else:
+    if output is Format.TABLE:
         alert_rules.show_rehearsed(under_test, outcomes)
+    else:
+        give_json(alert_rules.rehearsed_as_json(under_test, outcomes), output)
     raise typer.Exit(CheckFailedError.status if any(outcome.failures for outcome in outcomes) else 0)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alerts.backtest import Labels
-from offramp.console import ConfigOption, LockOption, StoreOption
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, give_json
 from offramp.errors import ConfigurationError
-from offramp.verbs.alerts import Format, FormatOption, group
+from offramp.verbs.alerts import group
 
 if TYPE_CHECKING:
     from offramp.session import Session
@@ -58,7 +58,7 @@ def backtest(
     stored of the period.
     """  # fmt: skip
     from offramp import backtesting
-    from offramp.alert_rules import book, print_json
+    from offramp.alert_rules import book
     from offramp.period import period
     from offramp.session import start
     from sinks.alerts import AlertsStore
@@ -76,10 +76,10 @@ def backtest(
     )
     with _opened(session, labels) as opened:
         found = backtesting.backtest(AlertsStore(opened), question)
-    if output is Format.JSON:
-        print_json(backtesting.as_json(found))
-    else:
+    if output is Format.TABLE:
         backtesting.show(found, limit)
+    else:
+        give_json(backtesting.as_json(found), output)
 
 
 @contextmanager

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, give_json
 from offramp.errors import CouldNotCheckError
-from offramp.verbs.alerts import Format, FormatOption, group
+from offramp.verbs.alerts import group
 
 
 def add_to(_app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def list_(
     the rules for ten minutes, so that what fires is not known.
     """
     from offramp import alert_listing
-    from offramp.alert_rules import book, print_json
+    from offramp.alert_rules import book
     from offramp.commands import Commands
     from offramp.period import period
     from offramp.session import start
@@ -47,8 +47,8 @@ def list_(
     chosen, resolved_since = book(rules or session.settings.alerts.rules), period(since, None, lambda: now).since
     with session.existing_store("alerts list") as opened:
         found = alert_listing.listing(AlertsStore(opened), chosen, commands, resolved_since, now)
-    if output is Format.JSON:
-        print_json(alert_listing.as_json(found))
-    else:
+    if output is Format.TABLE:
         alert_listing.show(found)
+    else:
+        give_json(alert_listing.as_json(found), output)
     raise typer.Exit(CouldNotCheckError.status if found.is_stale else 0)

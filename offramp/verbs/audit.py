@@ -1,15 +1,12 @@
 """``offramp audit``: everything that was read adds up, or where it does not."""
 
-import json
-import sys
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from offramp import console
-from offramp.console import ConfigOption, LockOption, StoreOption
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, give_json
 
 if TYPE_CHECKING:
     from offramp.auditing import Audit, Partition
@@ -20,13 +17,6 @@ _READ_AGAIN = "run the command again over that file"
 _ASK_BROKER = "with kafka.servers set, the audit looks up what they held"
 
 
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 def add_to(app: typer.Typer) -> None:
     """Register the verb."""
     app.command(name="audit")(audit)
@@ -35,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 def audit(
     store: StoreOption = None,
     store_only: Annotated[bool, typer.Option("--store-only", help="Ask no broker, even if one is configured.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="table for people, json for programs.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
     lock_timeout: LockOption = None,
     config: ConfigOption = None,
 ) -> None:
@@ -52,10 +42,10 @@ def audit(
     session = start(config, store={"path": store, "lock_timeout_s": lock_timeout})
     with streaming.reachable(), session.existing_store("audit") as opened:
         result = closed(session.settings, session.clock, opened, with_broker=not store_only)
-    if output is Format.JSON:
-        sys.stdout.write(json.dumps(_as_json(result), indent=2) + "\n")
-    else:
+    if output is Format.TABLE:
         _print(result)
+    else:
+        give_json(_as_json(result), output)
     raise typer.Exit(1 if result.unaccounted else 0)
 
 

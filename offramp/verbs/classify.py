@@ -3,23 +3,15 @@
 import sys
 import tempfile
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from offramp import console
-from offramp.console import ConfigOption, LockOption, StoreOption, UnprovenOption
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, UnprovenOption
 
 _COUNTS = "SELECT kind, reason_code, count() FROM v_exits GROUP BY ALL"
-
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    NDJSON = "ndjson"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -29,9 +21,7 @@ def add_to(app: typer.Typer) -> None:
 
 def classify(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files of events; - is standard input.")],
-    output: Annotated[
-        Format, typer.Option("--format", help="table for people, ndjson as the contract.")
-    ] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
     no_store: Annotated[bool, typer.Option("--no-store", help="Classify only; keep nothing.")] = False,
     store: StoreOption = None,
     lock_timeout: LockOption = None,
@@ -58,9 +48,9 @@ def classify(
         classify={"table": table, "unproven": unproven or None, "workers": workers},
     )
     with tempfile.TemporaryDirectory(prefix="offramp-") as spool:
-        ingestion = Ingestion(session, Path(spool), lines=output is Format.NDJSON)
+        ingestion = Ingestion(session, Path(spool), lines=output is not Format.TABLE)
         outcomes = ingestion.without_store(files) if no_store else ingestion.into_store(files, "classify")
-        _print_lines(outcomes)
+        _print_lines(_as_array(outcomes) if output is Format.JSON else outcomes)
     if output is Format.TABLE:
         ingestion.print_exits()
     if output is Format.TABLE and not no_store:
@@ -68,6 +58,15 @@ def classify(
         console.say(f"next: {ingestion.query_hint(_COUNTS)}")
     ingestion.say_findings()
     raise typer.Exit(1 if ingestion.report.errors else 0)
+
+
+def _as_array(outcomes: Iterator[bytes]) -> Iterator[bytes]:
+    """The elements of one JSON array, as they come; each outcome is any number of whole lines."""
+    before = b"[\n"
+    for lines in filter(None, outcomes):
+        yield before + b",\n".join(lines.splitlines())
+        before = b",\n"
+    yield b"[]\n" if before == b"[\n" else b"\n]\n"
 
 
 def _print_lines(lines: Iterator[bytes]) -> None:

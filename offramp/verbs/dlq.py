@@ -1,34 +1,16 @@
 """``offramp dlq``: dead letters, listed, shown, and sent back to where they are classified."""
 
-import json
-import sys
 from collections.abc import Callable
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, give_json
 from offramp.errors import OfframpError
 from streams.redrive import MAX_REPLAYS, State
 
 if TYPE_CHECKING:
     from offramp.dead_letters import Filter
-
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-class ListFormat(StrEnum):
-    """How a list is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    NDJSON = "ndjson"
 
 
 SinceOption = Annotated[
@@ -65,9 +47,7 @@ def list_(
     topic: TopicOption = "",
     partition: PartitionOption = "",
     limit: Annotated[int, typer.Option("--limit", help="Letters that are listed; the newest come first.", min=0)] = 20,
-    output: Annotated[
-        ListFormat, typer.Option("--format", help="table for people, json or one letter a line for programs.")
-    ] = ListFormat.TABLE,
+    output: FormatOption = Format.TABLE,
     store: StoreOption = None,
     lock_timeout: LockOption = None,
     config: ConfigOption = None,
@@ -84,12 +64,10 @@ def list_(
     wanted = _filter(since, until, reason, state, topic, partition, now=session.clock.now_micros)
     with session.existing_store("dlq list") as opened:
         found = listing(opened, wanted, limit)
-    if output is ListFormat.TABLE:
+    if output is Format.TABLE:
         found.show()
-    elif output is ListFormat.JSON:
-        _print_json(found.as_json())
     else:
-        sys.stdout.writelines(f"{line}\n" for line in found.lines())
+        give_json(found.as_json() if output is Format.JSON else found.letters_as_json(), output)
 
 
 @group.command()
@@ -100,7 +78,7 @@ def show(
     ],
     offset: Annotated[int, typer.Argument(metavar="OFFSET", help="Its offset.", min=0)],
     whole: Annotated[bool, typer.Option("--all", help="All bytes, however many.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="table for people, json for programs.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
     store: StoreOption = None,
     lock_timeout: LockOption = None,
     config: ConfigOption = None,
@@ -115,10 +93,10 @@ def show(
     session = start(config, store={"path": store, "lock_timeout_s": lock_timeout})
     with session.existing_store("dlq show") as opened:
         found = shown(opened, source, partition, offset)
-    if output is Format.JSON:
-        _print_json(found.as_json())
-    else:
+    if output is Format.TABLE:
         found.show(whole=whole)
+    else:
+        give_json(found.as_json(), output)
 
 
 @group.command()
@@ -133,7 +111,7 @@ def redrive(
     ] = MAX_REPLAYS,
     again: Annotated[bool, typer.Option("--again", help="Also what was sent before and is not read yet.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything; send nothing.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="table for people, json for programs.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
     store: StoreOption = None,
     lock_timeout: LockOption = None,
     config: ConfigOption = None,
@@ -156,10 +134,10 @@ def redrive(
     except OfframpError:
         redriving.say_so_far()
         raise
-    if output is Format.JSON:
-        _print_json(redriving.as_json())
-    else:
+    if output is Format.TABLE:
         redriving.show()
+    else:
+        give_json(redriving.as_json(), output)
     redriving.say_rest()
     raise typer.Exit(1 if redriving.failed else 0)
 
@@ -178,7 +156,3 @@ def _filter(
     from offramp.period import period
 
     return Filter(period(since, until, now), reason or (), state or (), topic, partition)
-
-
-def _print_json(answer: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(answer, indent=2, ensure_ascii=False) + "\n")

@@ -1,21 +1,10 @@
 """``offramp doctor``: what is wrong with a configuration, a broker, a registry, a store or a clock."""
 
-import json
 import os
-import sys
-from enum import StrEnum
-from typing import Annotated
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption
-
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, give_json
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,7 +13,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(
-    output: Annotated[Format, typer.Option("--format", help="table for people, json for programs.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
     store: StoreOption = None,
     lock_timeout: LockOption = None,
     config: ConfigOption = None,
@@ -43,10 +32,10 @@ def doctor(
         report = examine(Patient(start(config, store={"path": store, "lock_timeout_s": lock_timeout}), os.environ))
     except ConfigurationError as error:
         report = refused(error)
-    if output is Format.JSON:
-        sys.stdout.write(json.dumps(report.as_json(), indent=2, ensure_ascii=False) + "\n")
-    else:
+    if output is Format.TABLE:
         page = Page()
         for level, line in report.lines():
             page.line(line, level)
+    else:
+        give_json(report.as_json(), output)
     raise typer.Exit(report.exit_status)

@@ -1,21 +1,11 @@
 """``offramp erase``: the evidence of a run or an actor goes, what counts stays."""
 
-import json
-import sys
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, give_json
 from offramp.errors import ConfigurationError
-
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,7 +22,7 @@ def erase(
         typer.Option("--actor", metavar="TENANT ACTOR", help="That of all runs that this actor asked for."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be erased; write nothing.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="table for people, json for programs.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
     store: StoreOption = None,
     lock_timeout: LockOption = None,
     config: ConfigOption = None,
@@ -57,8 +47,8 @@ def erase(
         raise ConfigurationError("erase: say whose evidence, by either --run TENANT RUN_ID or --actor TENANT ACTOR")
     erasing = Erasing(session, subject, dry_run)
     erasing.run()
-    if output is Format.JSON:
-        sys.stdout.write(json.dumps(erasing.as_json(), indent=2, ensure_ascii=False) + "\n")
-    else:
+    if output is Format.TABLE:
         erasing.show()
+    else:
+        give_json(erasing.as_json(), output)
     erasing.say_rest()

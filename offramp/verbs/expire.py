@@ -1,20 +1,10 @@
 """``offramp expire``: retention as configured, on a store that exists."""
 
-import json
-import sys
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption
-
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, give_json
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,7 +14,7 @@ def add_to(app: typer.Typer) -> None:
 
 def expire(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change; write nothing.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="table for people, json for programs.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
     store: StoreOption = None,
     lock_timeout: LockOption = None,
     config: ConfigOption = None,
@@ -39,7 +29,7 @@ def expire(
 
     expiring = Expiring(start(config, store={"path": store, "lock_timeout_s": lock_timeout}), dry_run)
     expiring.run()
-    if output is Format.JSON:
-        sys.stdout.write(json.dumps(expiring.as_json(), indent=2) + "\n")
-    else:
+    if output is Format.TABLE:
         expiring.show()
+    else:
+        give_json(expiring.as_json(), output)

@@ -1,22 +1,12 @@
 """``offramp explain``: why one run got its exit, and what would have earned a better one."""
 
-import json
-import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption, UnprovenOption
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, UnprovenOption, give_json
 from offramp.errors import ConfigurationError
-
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,7 +25,7 @@ def explain(
             "--file", metavar="FILE", help="Take it from a file; - is standard input.", show_default="the store"
         ),
     ] = None,
-    output: Annotated[Format, typer.Option("--format", help="table for people, json for programs.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
     table: Annotated[
         Path | None, typer.Option("--table", metavar="FILE", help="Decision table.", show_default="the default table")
     ] = None,
@@ -60,7 +50,7 @@ def explain(
         classify={"table": table, "unproven": unproven or None},
     )
     found = from_store(session, event_id, tenant) if file is None else from_file(session, event_id, tenant, file)
-    if output is Format.JSON:
-        sys.stdout.write(json.dumps(as_json(found), indent=2, ensure_ascii=False) + "\n")
-    else:
+    if output is Format.TABLE:
         show(found)
+    else:
+        give_json(as_json(found), output)

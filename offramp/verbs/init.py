@@ -1,20 +1,10 @@
 """``offramp init``: topics, schemas and tables, made where they are missing."""
 
-import json
-import sys
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption
-
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, give_json
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,7 +15,7 @@ def add_to(app: typer.Typer) -> None:
 def init(
     trial: Annotated[bool, typer.Option("--trial", help="The topics of `publish --trial` instead; no store.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be made; write nothing.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="table for people, json for programs.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
     store: StoreOption = None,
     lock_timeout: LockOption = None,
     config: ConfigOption = None,
@@ -41,9 +31,9 @@ def init(
     session = start(config, store={"path": store, "lock_timeout_s": lock_timeout})
     initialising = Initialising(session, trial, dry_run)
     initialising.run()
-    if output is Format.JSON:
-        sys.stdout.write(json.dumps(initialising.as_json(), indent=2, ensure_ascii=False) + "\n")
-    else:
+    if output is Format.TABLE:
         initialising.show()
+    else:
+        give_json(initialising.as_json(), output)
     initialising.say_rest()
     raise typer.Exit(1 if initialising.differs else 0)

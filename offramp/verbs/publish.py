@@ -1,24 +1,14 @@
 """``offramp publish``: records of files onto trial topics."""
 
-import json
-import sys
 import tempfile
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from offramp.console import ConfigOption
+from offramp.console import ConfigOption, Format, FormatOption, give_json
 from offramp.errors import ConfigurationError, OfframpError
 from streams.topics import Encoding
-
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,7 +31,7 @@ def publish(
         float | None, typer.Option("--rate", metavar="N", help="Messages a second at most.", min=0.001)
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything; send nothing.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="table for people, json for programs.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
     config: ConfigOption = None,
 ) -> None:
     """Put records onto topics, as their producers would: files as `classify` reads them, one message a record.
@@ -63,9 +53,9 @@ def publish(
     except (OfframpError, SystemExit):  # the latter is how a signal ends it
         publishing.say_so_far()
         raise
-    if output is Format.JSON:
-        sys.stdout.write(json.dumps(publishing.as_json(), indent=2, ensure_ascii=False) + "\n")
-    else:
+    if output is Format.TABLE:
         publishing.show()
+    else:
+        give_json(publishing.as_json(), output)
     publishing.say_rest()
     raise typer.Exit(1 if publishing.counts.refused else 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption, give
+from offramp.console import ConfigOption, LockOption, StoreOption, give, json_lines, json_text
 from offramp.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ class Format(StrEnum):
     TABLE = "table"
     CSV = "csv"
     JSON = "json"
+    NDJSON = "ndjson"
     PARQUET = "parquet"
 
 
@@ -27,6 +28,7 @@ _ENGINE_FORMATS = {
     Format.TABLE: "JSONCompactEachRowWithNamesAndTypes",
     Format.CSV: "CSVWithNames",
     Format.JSON: "JSONEachRow",
+    Format.NDJSON: "JSONEachRow",
     Format.PARQUET: "Parquet",
 }
 
@@ -68,15 +70,17 @@ def query(
 
 def _check_output(output: Format, out: Path | None, *, schema: bool) -> None:
     if output is Format.TABLE and out is not None:
-        raise ConfigurationError("query: a table goes to the terminal; with -o choose --format csv, json or parquet")
+        raise ConfigurationError(
+            "query: a table goes to the terminal; with -o choose --format csv, json, ndjson or parquet"
+        )
     if output is Format.PARQUET and schema:
-        raise ConfigurationError("query: the schema comes as table, csv or json")
+        raise ConfigurationError("query: the schema comes as table, csv, json or ndjson")
     if output is Format.PARQUET and out is None and sys.stdout.isatty():
         raise ConfigurationError("query: parquet is binary and would garble the terminal; add -o FILE")
 
 
 def _answer(session: "Session", sql: str, output: Format, out: Path | None) -> None:
-    from offramp.querying import answer, json_array, show_table
+    from offramp.querying import answer, json_array, show_table, utf8
     from offramp.shadowing import settle_for
 
     with session.existing_store("query") as opened:
@@ -84,16 +88,21 @@ def _answer(session: "Session", sql: str, output: Format, out: Path | None) -> N
         content = answer(opened, sql, _ENGINE_FORMATS[output])
     if output is Format.TABLE:
         show_table(content)
+    elif output is Format.JSON:
+        give(json_array(content), out)
     else:
-        give(json_array(content) if output is Format.JSON else content, out)
+        give(utf8(content) if output is Format.NDJSON else content, out)
 
 
 def _show_schema(session: "Session", output: Format, out: Path | None) -> None:
-    from offramp.querying import schema, schema_text, show_schema, view_comments
+    from offramp.querying import schema, schema_csv, show_schema, view_comments
 
     with session.existing_store("query") as opened:
         columns, comments = schema(opened), view_comments(opened)
     if output is Format.TABLE:
         show_schema(columns, comments)
+    elif output is Format.CSV:
+        give(schema_csv(columns), out)
     else:
-        give(schema_text(columns, as_json=output is Format.JSON), out)
+        rows = [column._asdict() for column in columns]
+        give(json_lines(rows) if output is Format.NDJSON else json_text(rows), out)

@@ -1,22 +1,12 @@
 """``offramp rebuild``: classify again what is stored, from its evidence."""
 
-import json
-import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption, UnprovenOption
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, UnprovenOption, give_json
 from offramp.period import SinceOption, UntilOption
-
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,7 +22,7 @@ def rebuild(
     since: SinceOption = None,
     until: UntilOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would move; write nothing.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="table for people, json for programs.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
     store: StoreOption = None,
     lock_timeout: LockOption = None,
     workers: Annotated[
@@ -56,9 +46,9 @@ def rebuild(
     )
     rebuilding = Rebuilding(session, period(since, until, session.clock.now_micros), dry_run)
     rebuilding.run()
-    if output is Format.JSON:
-        sys.stdout.write(json.dumps(rebuilding.as_json(), indent=2, ensure_ascii=False) + "\n")
-    else:
+    if output is Format.TABLE:
         rebuilding.show()
+    else:
+        give_json(rebuilding.as_json(), output)
     rebuilding.say_failures()
     raise typer.Exit(1 if rebuilding.report.failures else 0)

@@ -1,13 +1,12 @@
 """``offramp schema``: the published contract, and every code with its meaning."""
 
-import json
-import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from offramp import console
+from offramp.console import Format, give_json
 from offramp.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,13 +18,6 @@ class Form(StrEnum):
 
     AVRO = "avro"
     JSON_SCHEMA = "json-schema"
-
-
-class Format(StrEnum):
-    """How a list is printed."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -54,7 +46,7 @@ def schema(
 
     if name is not None and name in PUBLISHED:
         _check_unused(name, "--format", output)
-        _print_json(_published(name, form or Form.JSON_SCHEMA))
+        give_json(_published(name, form or Form.JSON_SCHEMA), Format.JSON)
     elif name is None or name in LISTINGS:
         _check_unused(name or "a list of names", "--as", form)
         _print_listing(_names() if name is None else LISTINGS[name](), output or Format.TABLE)
@@ -93,12 +85,8 @@ def _what(contract: Any) -> str:
 
 
 def _print_listing(listing: "Listing", output: Format) -> None:
-    if output is Format.JSON:
-        _print_json([dict(zip(listing.columns, line, strict=True)) for line in listing.lines])
-    else:
+    if output is Format.TABLE:
         first, *rest = listing.columns
         console.table(listing.title, [(first, "code"), *((column, "left") for column in rest)], listing.lines)
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    else:
+        give_json([dict(zip(listing.columns, line, strict=True)) for line in listing.lines], output)

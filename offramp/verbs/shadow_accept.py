@@ -1,27 +1,17 @@
 """``offramp shadow accept``: differences that somebody answers for, in a file under version control."""
 
-import json
-import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, give_json
 from offramp.errors import CheckFailedError, ConfigurationError
 from offramp.period import SinceOption, UntilOption
 from offramp.verbs.shadow import group
 
 if TYPE_CHECKING:
     from shadow.accepted import Verdict
-
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 def add_to(_app: typer.Typer) -> None:
@@ -58,7 +48,7 @@ def accept(
     ] = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    output: Annotated[Format, typer.Option("--format", help="table for people, json for programs.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
     store: StoreOption = None,
     lock_timeout: LockOption = None,
     config: ConfigOption = None,
@@ -103,8 +93,8 @@ def accept(
 def _print(path: Path, judged: "tuple[Verdict, ...]", output: Format, *, new: bool) -> None:
     from offramp import accepting
 
-    if output is Format.JSON:
-        sys.stdout.write(json.dumps(accepting.as_json(path, judged), indent=2, ensure_ascii=False) + "\n")
+    if output is not Format.TABLE:
+        give_json(accepting.as_json(path, judged), output)
     elif new:
         accepting.show_new(judged[0])
     else:

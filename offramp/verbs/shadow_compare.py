@@ -29,6 +29,7 @@ class Format(StrEnum):
     TABLE = "table"
     HTML = "html"
     JSON = "json"
+    NDJSON = "ndjson"
     CSV = "csv"
     PARQUET = "parquet"
 
@@ -85,7 +86,7 @@ def compare(
 def _check_output(output: Format, out: Path | None) -> None:
     if output is Format.TABLE and out is not None:
         raise ConfigurationError(
-            "shadow compare: a table goes to the terminal; with -o choose --format html, json, csv or parquet"
+            "shadow compare: a table goes to the terminal; with -o choose --format html, json, ndjson, csv or parquet"
         )
     if output is Format.PARQUET and out is None and sys.stdout.isatty():
         raise ConfigurationError("shadow compare: parquet is binary and would garble the terminal; add -o FILE")

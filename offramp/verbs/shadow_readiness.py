@@ -1,26 +1,17 @@
 """``offramp shadow readiness``: which kinds of exit may be enforced, so that a rollout can wait for it."""
 
-import json
-import sys
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, give_json
 from offramp.errors import ConfigurationError
 from offramp.period import SinceOption, UntilOption
 from offramp.verbs.shadow import AgentOption, TenantOption, WorkflowOption, group
 from shadow.readiness import Thresholds
 
 _DEFAULT = Thresholds()
-
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 class Stage(StrEnum):
@@ -67,7 +58,7 @@ def readiness(
     alpha: Annotated[
         float, typer.Option("--alpha", metavar="P", help="Greatest probability of being ready wrongly, ever.")
     ] = _DEFAULT.alpha,
-    output: Annotated[Format, typer.Option("--format", help="table for people, json for programs.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
     store: StoreOption = None,
     lock_timeout: LockOption = None,
     config: ConfigOption = None,
@@ -98,10 +89,10 @@ def readiness(
         answer = readying.found(opened, mapping.ref, entries, settings, asked, session.clock.now_micros())
     for code in answer.unknown_codes:
         console.say(f"--without {code}: no run has this reason code")
-    if output is Format.JSON:
-        sys.stdout.write(json.dumps(readying.as_json(answer), indent=2, ensure_ascii=False) + "\n")
-    else:
+    if output is Format.TABLE:
         readying.show(answer)
+    else:
+        give_json(readying.as_json(answer), output)
     raise typer.Exit(0 if answer.is_ready else 1)
 
 

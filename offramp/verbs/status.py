@@ -1,21 +1,12 @@
 """``offramp status``: how a deployment is now, on one screen."""
 
-import json
 import sys
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from offramp import console
-from offramp.console import ConfigOption, LockOption, StoreOption
-
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, give_json
 
 
 def add_to(app: typer.Typer) -> None:
@@ -27,7 +18,7 @@ def status(
     no_audit: Annotated[
         bool, typer.Option("--no-audit", help="Leave out lag and what is unaccounted, for which the ledger is read.")
     ] = False,
-    output: Annotated[Format, typer.Option("--format", help="table for people, json for programs.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
     store: StoreOption = None,
     lock_timeout: LockOption = None,
     config: ConfigOption = None,
@@ -42,8 +33,8 @@ def status(
 
     found = Status(start(config, store={"path": store, "lock_timeout_s": lock_timeout}), audits=not no_audit)
     found.ask()
-    if output is Format.JSON:
-        sys.stdout.write(json.dumps(found.as_json(), indent=2, ensure_ascii=False) + "\n")
-    else:
+    if output is Format.TABLE:
         sys.stdout.writelines(f"{console.plain(line)}\n" for line in found.lines())
+    else:
+        give_json(found.as_json(), output)
     raise typer.Exit(found.exit_status)

@@ -1,15 +1,12 @@
 """``offramp table``: the decision table for people, and what is proved of one of your own, or wrong with it."""
 
-import json
-import sys
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from offramp.console import ConfigOption, UnprovenOption
+from offramp.console import ConfigOption, Format, FormatOption, UnprovenOption, give_json
 from offramp.errors import CheckFailedError
 
 if TYPE_CHECKING:
@@ -17,15 +14,6 @@ if TYPE_CHECKING:
     from classifier.table import CompiledRow, Row, Table
     from offramp.table_testing import Findings
 
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-FormatOption = Annotated[Format, typer.Option("--format", help="table for people, json for programs.")]
 
 group = typer.Typer(no_args_is_help=True, help="Show a decision table, prove one of your own, test it.")
 
@@ -47,10 +35,10 @@ def show(
     from offramp.session import parse_table
 
     table = load(default_text()) if file is None else parse_table(file)
-    if output is Format.JSON:
-        _print_json(_as_json(table))
-    else:
+    if output is Format.TABLE:
         _print(table)
+    else:
+        give_json(_as_json(table), output)
 
 
 @group.command()
@@ -124,10 +112,10 @@ def run_tests(
     findings = table_testing.run(session, place)
     if missing is not None:
         _write_missing(missing, findings, table)
-    if output is Format.JSON:
-        _print_json(table_testing.as_json(findings))
-    else:
+    if output is Format.TABLE:
         table_testing.show(findings)
+    else:
+        give_json(table_testing.as_json(findings), output)
     uncovered = require_coverage and not findings.coverage.is_complete
     raise typer.Exit(CheckFailedError.status if uncovered or not findings.passes else 0)
 
@@ -157,9 +145,9 @@ def _print_check(file: Path | None, table: "Table", proof: "Proof", default: "Ta
     from offramp import proving
 
     found = differences(default, table)
-    if output is Format.JSON:
+    if output is not Format.TABLE:
         counted = {"valid": proof.holds, "table": table.ref, "rows": len(table.rows), "differences": found}
-        _print_json(counted | {"proof": proving.as_json(proof, table)})
+        give_json(counted | {"proof": proving.as_json(proof, table)}, output)
         return
     _print_usable(file, table, found, proved=proof.holds)
     proving.show(proof, table)
@@ -169,8 +157,8 @@ def _refuse(file: Path | None, problems: list[str], output: Format) -> None:
     from offramp import console
     from offramp.page import Page
 
-    if output is Format.JSON:
-        _print_json({"valid": False, "problems": problems})
+    if output is not Format.TABLE:
+        give_json({"valid": False, "problems": problems}, output)
         return
     page = Page()
     page.line(f"{file} cannot be used as a decision table: {console.counted(len(problems), 'problem')}", 0)
@@ -233,7 +221,3 @@ def _reasons(row: "Row") -> Iterator[str]:
         yield f"from the evidence of the {row.reason_from}, else {row.reason or row.id}"
     elif row.reason:
         yield row.reason
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

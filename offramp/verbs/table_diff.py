@@ -1,15 +1,13 @@
 """``offramp table diff``: what an edit of the table does, before it runs."""
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offramp.console import ConfigOption, LockOption, StoreOption
+from offramp.console import ConfigOption, Format, FormatOption, LockOption, StoreOption, give_json
 from offramp.period import SinceOption
-from offramp.verbs.table import Format, FormatOption, group
+from offramp.verbs.table import group
 
 if TYPE_CHECKING:
     from classifier.table import Table
@@ -61,10 +59,10 @@ def diff(
     found = compare(before, after, stored)
     if events is not None:
         write(events, witness_lines(found), (Path(old), Path(new)))
-    if output is Format.JSON:
-        sys.stdout.write(json.dumps(as_json(found), indent=2, ensure_ascii=False) + "\n")
-    else:
+    if output is Format.TABLE:
         show(found, Asked(None if new == _DEFAULT else Path(new), store))
+    else:
+        give_json(as_json(found), output)
     raise typer.Exit(1 if found.loosens else 0)
 
 

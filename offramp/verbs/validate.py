@@ -1,28 +1,18 @@
 """``offramp validate``: what a producer should mend, and what it would earn by saying more."""
 
-import json
-import sys
 import tempfile
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from offramp.console import ConfigOption, UnprovenOption
+from offramp.console import ConfigOption, Format, FormatOption, UnprovenOption, give_json
 
 if TYPE_CHECKING:
     from offramp.page import Page
     from offramp.validation import Findings, Lack
 
 _MOST_MOVES = 4
-
-
-class Format(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,7 +22,7 @@ def add_to(app: typer.Typer) -> None:
 
 def validate(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files of events; - is standard input.")],
-    output: Annotated[Format, typer.Option("--format", help="table for people, json for programs.")] = Format.TABLE,
+    output: FormatOption = Format.TABLE,
     strict: Annotated[bool, typer.Option("--strict", help="Unknown fields and values count as errors.")] = False,
     table: Annotated[
         Path | None, typer.Option("--table", metavar="FILE", help="Decision table.", show_default="the default table")
@@ -51,10 +41,10 @@ def validate(
     session = start(config, classify={"table": table, "unproven": unproven or None})
     with tempfile.TemporaryDirectory(prefix="offramp-") as spool:
         findings = looked_at(session, files, Path(spool))
-    if output is Format.JSON:
-        sys.stdout.write(json.dumps(_as_json(findings), indent=2, ensure_ascii=False) + "\n")
-    else:
+    if output is Format.TABLE:
         _show(findings)
+    else:
+        give_json(_as_json(findings), output)
     raise typer.Exit(1 if findings.faults or (strict and findings.unknown) else 0)
 
 

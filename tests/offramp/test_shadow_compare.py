@@ -356,7 +356,7 @@ def test_the_table_fits_the_terminal(home):
     assert HOSTILE.splitlines()[0] + "\\n" in done.text
 
 
-def test_csv_and_parquet_have_a_figure_a_row(home, tmp_path):
+def test_csv_parquet_and_ndjson_have_a_figure_a_row(home, tmp_path):
     rows = list(csv.DictReader(io.StringIO(compare(home, "--format", "csv").text)))
     [cell] = [row for row in rows if (row["item"], row["detail"]) == ("error", "refusal")]
     assert (cell["section"], cell["number"], cell["of"]) == ("matrix", "1", "9")
@@ -367,6 +367,7 @@ def test_csv_and_parquet_have_a_figure_a_row(home, tmp_path):
     assert table.num_rows == len(rows)
     assert str(table.schema.field("number").type) == "int64"
     assert table.column("detail").to_pylist() == [row["detail"] for row in rows]
+    assert compare(home, "--format", "ndjson").lines == table.to_pylist()
 
 
 def test_a_label_without_end_is_cut_for_people_alone():

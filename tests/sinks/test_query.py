@@ -49,6 +49,7 @@ WRITING = [
     "EXPLAIN AST SELECT 1; DROP TABLE terminal_events",
     "SELECT 1; DROP TABLE terminal_events",
     "SELECT 1; SELECT 2",
+    r"SELECT '\xff'",
     "SELECT 1 FORMAT CSV",
     "SELECT file('/etc/hostname')",
     "DESCRIBE (SELECT file('/etc/hostname'))",
