@@ -16,8 +16,11 @@ import typer
 from typer.core import TyperCommand
 
 from offramp import console, verbs
-from offramp.errors import COULD_NOT_CHECK, OK, USAGE, OfframpError
+from offramp.errors import COULD_NOT_CHECK, USAGE, OfframpError
 from sinks.errors import StoreBusy, StoreError, StoreForbidden, StoreRejected, StoreUnavailable
+
+_UNREAD = 128 + signal.SIGPIPE
+"""Status of a command whose output nobody reads on: the shell's for the signal that ends other programs then."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -94,7 +97,7 @@ def main() -> None:
     _open_closed_streams()
     try:
         with _ending_by_signal():
-            app()
+            _run()
     except OfframpError as error:
         _end(str(error), error.status)
     except (StoreRejected, StoreForbidden) as error:
@@ -106,9 +109,7 @@ def main() -> None:
     except StoreError as error:
         _end(str(error), COULD_NOT_CHECK)
     except BrokenPipeError:
-        # Whoever read our output has enough; Python would complain once more while it ends.
-        sys.stderr.close()
-        sys.exit(OK)
+        _end_unread()
     except OSError as error:
         _end(f"{error.filename or 'output'}: {error.strerror or error}", COULD_NOT_CHECK)
 
@@ -132,6 +133,27 @@ def _end_by_signal(number: int, _frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
+def _run() -> None:
+    """Run the verb. What it printed is out when this ends. Raises BrokenPipeError if nobody reads that on."""
+    try:
+        app()
+    except SystemExit as end:
+        # The libraries of options and of tables end with 1 then, which says that something was checked and failed.
+        if isinstance(end.__context__, BrokenPipeError):
+            raise end.__context__ from None
+        sys.stdout.flush()
+        raise
+
+
+def _end_unread() -> None:
+    """End the command quietly, since whoever read what it prints has enough; never with 0, since nobody read all."""
+    # What is left in a buffer would be complained about once more while Python ends.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+    sys.exit(_UNREAD)
+
+
 def _open_closed_streams() -> None:
     """Give the standard streams that a caller closed, as some daemons do, a place that takes or gives nothing."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -141,9 +163,10 @@ def _open_closed_streams() -> None:
 
 def _end(sentence: str, status: int) -> None:
     """End the command with one sentence. Lines of a longer explanation stay lines; nothing else moves the cursor."""
-    sys.stderr.write(f"offramp: {console.plain_lines(sentence)}\n")
     # What is left in the buffer of an output that takes no more would be complained about once more.
     with contextlib.suppress(OSError):
+        sys.stderr.write(f"offramp: {console.plain_lines(sentence)}\n")
+        sys.stderr.flush()
         sys.stdout.flush()
         sys.exit(status)
     os._exit(status)

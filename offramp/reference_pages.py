@@ -80,7 +80,13 @@ def _code(text: str) -> str:
 def _cli() -> str:
     root: Any = typer.main.get_command(app)
     statuses = "Exit statuses: see [exit-statuses.md](exit-statuses.md). Every verb has `--help`."
-    return _page("Command line", root.help, statuses, *_verbs(root, "offramp"))
+    return _page("Command line", root.help, statuses, _FORMATS, *_verbs(root, "offramp"))
+
+
+_FORMATS = """\
+`--format table` is for people. `json` is the answer as one value. `ndjson` (newline-delimited JSON, JSON Lines) is a
+row a line where the answer is rows: exits of `classify`, rows of `query`, letters of `dlq list`, codes of `schema`,
+figures of `shadow compare`, as in its CSV. Elsewhere it is the value of `json` on one line. Both are always UTF-8."""
 
 
 def _verbs(group: Any, path: str) -> Iterator[str]:
@@ -143,7 +149,10 @@ and nothing else does.
 - 2: nothing was begun.
 - 3: nobody knows. Run the command again later, or where the store is damaged, restore it. What was stored before it
   ended stays, and running it again changes nothing that is stored.
-- 130 and 143: Ctrl-C or SIGTERM ended it, at once and in order; of the store the same holds."""
+- 130 and 143: Ctrl-C or SIGTERM ended it, at once and in order; of the store the same holds.
+- 141: whoever read what it prints went away, as `head` does when it has enough. Nobody knows what the answer would
+  have been, so it is never 0: give a check that a rollout waits for an output that is read to the end, or `/dev/null`.
+  What fits into the pipe is written before anybody can go away, and then the status is that of the answer."""
 
 
 # --- configuration

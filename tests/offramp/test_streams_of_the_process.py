@@ -1,12 +1,14 @@
 """What the command does with standard streams that are full, closed, or not read to the end."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.offramp.kit import ask, events, write_lines
+from tests.offramp.kit import ask, environment, events, write_lines
 
 ROOT = Path(__file__).parent.parent.parent
 DATA = ROOT / "tests" / "data"
@@ -20,11 +22,58 @@ def _offramp(arguments: str) -> str:
     return f"{sys.executable} -m offramp {arguments}"
 
 
-def test_an_import_that_nobody_reads_on_ends_silently():
-    done = _run(f"{_offramp(f'import auto {DATA}')} | head -n 1")
+@pytest.fixture
+def unread() -> Iterator[int]:
+    """A pipe that whoever was to read has left already, so that no write to it succeeds."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    yield writing
+    os.close(writing)
+
+
+def _status_and_errors(unread: int, *argv: str | Path) -> tuple[int, bytes]:
+    done = subprocess.run(
+        [sys.executable, "-m", "offramp", *map(str, argv)], cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL,
+        stdout=unread, stderr=subprocess.PIPE, check=False, timeout=60,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [("--help",), ("--version",), ("table", "show", "--help"), ("schema",), ("schema", "facts", "--format", "json"),
+     ("table", "show"), ("table", "check"), ("import", "auto", str(DATA))],
+    ids=lambda argv: "-".join(argv[:2]),
+)  # fmt: skip
+def test_what_nobody_reads_ends_quietly_as_programs_do_that_sigpipe_ends(unread, argv):
+    assert _status_and_errors(unread, *argv) == (141, b"")
+
+
+def test_a_reader_that_goes_away_opens_no_gate(unread, tmp_path):
+    """Whatever the answer would have been."""
+    path, store = write_lines(tmp_path / "events", events()), tmp_path / "store"
+    for argv in (
+        ("classify", path, "--store", store),
+        ("audit", "--store", store),
+        ("query", "SELECT 1", "--store", store),
+        ("shadow", "compare", "--store", store),
+        ("shadow", "readiness", "--store", store, "--format", "json"),
+    ):
+        assert _status_and_errors(unread, *argv) == (141, b""), argv
+    # What was to be done before anything is printed, was.
+    assert ask(store, "SELECT count() AS n FROM v_exits") == [{"n": len(events())}]
+
+
+def test_a_reader_that_has_enough_ends_the_command_quietly(tmp_path):
+    done = _run(f"({_offramp(f'import auto {DATA}')}; echo $? > {tmp_path}/status) | head -n 1")
     assert done.stdout.count("\n") == 1
-    assert "adapter" not in done.stderr
-    assert "Broken" not in done.stderr
+    assert done.stderr == ""
+    assert (tmp_path / "status").read_text() == "141\n"
+
+
+def test_a_sentence_that_nobody_hears_changes_no_status(unread):
+    argv = [sys.executable, "-m", "offramp", "schema", "nonsense"]
+    assert subprocess.run(argv, cwd=ROOT, stderr=unread, check=False, timeout=60).returncode == 2
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
