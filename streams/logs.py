@@ -6,6 +6,8 @@ from typing import Any, TextIO
 
 from schemas.types import to_iso
 
+_REPEATED_AFTER_S = 60.0
+_MOST_REMEMBERED = 1000
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
@@ -27,10 +29,37 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+class Sparing(logging.Filter):
+    """Of what Kafka's client says again and again, as it does every two seconds while a broker is away, one a minute is
+    let through, with ``repeated``: how often it was said since. Two are the same if their text before its arguments is.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[tuple[str, int, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is let through."""
+        if not record.name.startswith("kafka."):
+            return True
+        what = record.name, record.levelno, str(record.msg)
+        since, repeated = self._said.get(what, (float("-inf"), 0))
+        if record.created - since < _REPEATED_AFTER_S:
+            self._said[what] = since, repeated + 1
+            return False
+        if len(self._said) >= _MOST_REMEMBERED:
+            self._said.clear()
+        self._said[what] = record.created, 0
+        if repeated:
+            record.repeated = repeated
+        return True
+
+
 def log_to(stream: TextIO, level: str = "INFO") -> None:
     """Send every log of this process to ``stream``; a second call replaces the first."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
+    handler.addFilter(Sparing())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # Kafka's client tells of every connection and every step of a rebalance; what matters of that is told by us.
     logging.getLogger("kafka").setLevel(max(logging.WARNING, logging.getLogger().level))
