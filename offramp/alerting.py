@@ -30,6 +30,7 @@ from sinks.store import Store
 from sinks.webhook import Webhook
 from streams.alert_causes import with_cause
 from streams.alert_channels import Channel, ToAlertmanager, ToTopic, ToWebhook
+from streams.alert_history import OpenNow
 from streams.alert_store import StoredReadings, StoredShelf
 from streams.alerting import Alerting, Pace
 from streams.lag import Lag
@@ -50,14 +51,14 @@ def run_alerts(session: Session) -> int:
     """
     log_to(sys.stderr)
     pause_s, clock = session.settings.lifecycle.evaluate_s, session.clock
-    rules = chosen_rules(session)
+    rules, open_now = chosen_rules(session), OpenNow()
 
     def with_store(act: Callable[[], object]) -> None:
         """Do something with the store open. While somebody else has it, nothing is done."""
         try:
             with opened() as store:
                 if session.settings.store.url is None:
-                    _read_from(alerting, store, store, rules.digest)
+                    _read_from(alerting, store, store, rules.digest, open_now)
                 act()
         except StoreBusy as error:
             _log.warning("alerts not evaluated; tried again", extra={"error": str(error)})
@@ -124,16 +125,17 @@ def evaluating(session: Session, store: Store, rules: RuleBook) -> Iterator[Aler
             lag=_lag(session, stack),
             pace=Pace(lease_us=_micros(settings.lease_s), overlap_us=_micros(session.settings.lifecycle.overlap_s)),
         )
-        _read_from(alerting, store, stack.enter_context(_impatient(session, store)), rules.digest)
+        _read_from(alerting, store, stack.enter_context(_impatient(session, store)), rules.digest, OpenNow())
         if settings.audit_every_s and session.settings.store.url is not None:
             stack.enter_context(_audited(session, alerting))
         yield alerting
 
 
-def _read_from(alerting: Alerting, store: Store, impatient: Store, digest: str) -> None:
-    """Let an evaluator go on with a store that was opened anew; ``digest`` is that of its rules."""
+def _read_from(alerting: Alerting, store: Store, impatient: Store, digest: str, open_now: OpenNow) -> None:
+    """Let an evaluator go on with a store that was opened anew; ``digest`` is that of its rules, ``open_now`` what it
+    knows to be open."""
     stored, causes = AlertsStore(store), AlertCausesReader(impatient)
-    alerting.readings, alerting.shelf = StoredReadings(stored), StoredShelf(stored, digest)
+    alerting.readings, alerting.shelf = StoredReadings(stored, open_now), StoredShelf(stored, digest)
     alerting.explain = lambda alert, rule, items, now: with_cause(alert, rule, causes, items, now)
 
 

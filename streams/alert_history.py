@@ -6,7 +6,9 @@ as that of the lifecycle app, of what is open now.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 from alerts.backtest import Stay
 from alerts.model import OpenItem
@@ -21,13 +23,54 @@ from streams.lifecycle.sync import CHUNK_RUNS, terms_in
 
 _Key = tuple[str, str]
 """What an item is, and its event."""
+_OVERLAP_US, _ANEW_US = 120_000_000, 900_000_000
+"""How far a reading goes back behind the last one, for late rows and other clocks; and how long until all is read
+again, for what came later than that, or was erased."""
 
 
 def open_at(reader: OpenItemsReader, now: int) -> list[OpenItem]:
     """What is open at ``now``, of all that is stored: by way of the few runs of which something may be open, since the
     views of open items cost several times as much. Raises what the store raises."""
     found = stays(reader, reader.unsettled_runs())
-    return [stay.item for stay in found if stay.since <= now and (stay.until is None or now < stay.until)]
+    return [stay.item for stay in found if _stands(stay, now)]
+
+
+@dataclass
+class OpenNow:
+    """What is open, asked again and again: everything is read once, then the runs of which something was stored since.
+
+    ``reader`` may be another each time, of the same store. Used by one thread at a time.
+    """
+
+    _stays: dict[RunKey, list[Stay]] = field(default_factory=dict, repr=False)
+    _terms: tuple[Any, ...] = ()
+    _read_at: int = 0
+    _all_at: int = 0
+
+    def at(self, reader: OpenItemsReader, now: int) -> list[OpenItem]:
+        """The same as :func:`open_at`, of moments that go on. Raises what the store raises, and then knows what it knew
+        before."""
+        terms = reader.activations(), {row["table_digest"]: row for row in reader.obligation_queues()}
+        whole = terms != self._terms or not self._read_at <= now < self._all_at + _ANEW_US
+        runs = reader.unsettled_runs() if whole else self._touched(reader)
+        again, found = set(runs), defaultdict(list)
+        for stay in stays(reader, runs):
+            if stay.until is None or now < stay.until:
+                found[stay.item.scope.tenant, stay.item.run_id].append(stay)
+        known = {} if whole else {run: known for run, known in self._stays.items() if run not in again}
+        self._stays, self._terms, self._read_at = known | found, terms, now
+        self._all_at = now if whole else self._all_at
+        return [stay.item for known in self._stays.values() for stay in known if _stands(stay, now)]
+
+    def _touched(self, reader: OpenItemsReader) -> list[RunKey]:
+        """Runs of which something was stored since the last reading. One that ends well matters if it had something
+        open before."""
+        stored = reader.since(self._read_at - _OVERLAP_US)
+        notes = [row for rows in stored.notes.values() for row in rows]
+        events = {(row["tenant"], row["event_id"]) for row in notes if row["event_id"]}
+        runs = {(row["tenant"], row["run_id"]) for row in (*stored.exits, *notes) if row["run_id"]}
+        runs.update(run for run in stored.settled_runs if run in self._stays)
+        return sorted(runs.union(reader.runs_of(sorted(events))))
 
 
 def stays(reader: OpenItemsReader, runs: Sequence[RunKey]) -> Iterator[Stay]:
@@ -62,6 +105,10 @@ def stays_of_run(exits: Sequence[Exit], notes: Mapping[Subject, Sequence[Note]])
         if until is None:
             for since, item in begun.values():
                 yield from _split(since, item, None)
+
+
+def _stands(stay: Stay, now: int) -> bool:
+    return stay.since <= now and (stay.until is None or now < stay.until)
 
 
 def _by_subject(notes: Iterable[Note | None]) -> dict[Subject, list[Note]]:

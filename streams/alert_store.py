@@ -1,7 +1,7 @@
 """What alerts are judged by, and where the evaluation is kept, over an open store."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from alerts.model import Alert, Count, OpenItem, Pulse
 from alerts.windows import DAY, HOUR, LATE_MINUTES
@@ -9,7 +9,7 @@ from sinks.alerts import MINUTE, AlertsStore
 from sinks.clocks import ahead_us
 from sinks.open_items import OpenItemsReader
 from sinks.rows import EvaluationRow
-from streams.alert_history import open_at
+from streams.alert_history import OpenNow
 from streams.alert_inputs import counts_of, row_of, whole
 from streams.alerting import Saved
 
@@ -21,9 +21,11 @@ _RECENT_US = 15 * 60_000_000
 
 @dataclass(frozen=True)
 class StoredReadings:
-    """Reads what is judged, see :class:`streams.alerting.Readings`."""
+    """Reads what is judged, see :class:`streams.alerting.Readings`. ``open_now`` remembers what was open, for whoever
+    opens the store anew each time."""
 
     store: AlertsStore
+    open_now: OpenNow = field(default_factory=OpenNow)
 
     def history(self, lookback_minutes: int, at: int) -> list[Count]:
         """Counts of the time before ``at``; long ago by the hour."""
@@ -45,7 +47,7 @@ class StoredReadings:
 
     def open_items(self, now: int) -> list[OpenItem]:
         """Everything that is open."""
-        return open_at(OpenItemsReader(self.store.store), now)
+        return self.open_now.at(OpenItemsReader(self.store.store), now)
 
     def pulse(self, now: int) -> Pulse:
         """What stored exits say: the newest event, and how far ahead clocks of producers are."""

@@ -13,7 +13,7 @@ from sinks.alerts import AlertsStore
 from sinks.open_items import OpenItemsReader
 from sinks.rows import ObligationQueueRow
 from sinks.store import open_store
-from streams.alert_history import open_at, stays, stays_of_run
+from streams.alert_history import OpenNow, open_at, stays, stays_of_run
 from streams.lifecycle.exits import exit_of
 from streams.lifecycle.items import current
 from streams.lifecycle.records import QueueTerms, note_of
@@ -84,6 +84,41 @@ def test_in_the_end_it_is_what_the_store_counts_as_open(store, history, activate
         for what, row, queue, missing, late in right
     )  # fmt: skip
     assert sorted(open_at(reader, now)) == found
+
+
+class Sparing(OpenItemsReader):
+    """Is not asked for everything again."""
+
+    def unsettled_runs(self):
+        raise AssertionError
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(history=histories(), activated=activations, cut=st.floats(0, 1), after=st.integers(0, 10))
+def test_what_is_remembered_and_what_came_since_is_what_is_open(store, history, activated, cut, after):
+    empty(store)
+    known, place = OpenNow(), round(cut * len(history))
+    write(store, history[:place], activated)
+    assert sorted(known.at(OpenItemsReader(store), NOW)) == sorted(open_at(OpenItemsReader(store), NOW))
+    write(store, [each | {"classified_at": NOW} if "envelope" in each else each for each in history[place:]], {})
+    for now in (NOW + after * MINUTE, NOW + 12 * MINUTE):
+        assert sorted(known.at(Sparing(store), now)) == sorted(open_at(OpenItemsReader(store), now))
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(history=histories(), activated=st.fixed_dictionaries({DIGESTS[0]: st.integers(NOW, NOW + 2)}))
+def test_everything_is_read_again_after_a_while_and_where_another_table_counts(store, history, activated):
+    empty(store)
+    known, reader = OpenNow(), OpenItemsReader(store)
+    write(store, history, {})
+    known.at(reader, NOW)
+    write(store, [], activated)
+    assert sorted(known.at(reader, NOW + 1)) == sorted(open_at(reader, NOW + 1))
+    remembered = sorted(known.at(reader, NOW + 10 * MINUTE))
+    empty(store)
+    write(store, [], activated)
+    assert sorted(known.at(Sparing(store), NOW + 10 * MINUTE)) == remembered
+    assert known.at(reader, NOW + 16 * MINUTE) == []
 
 
 @settings(deadline=None)
