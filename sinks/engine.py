@@ -62,10 +62,11 @@ OUTAGE_CODES = frozenset(
 DAMAGE_CODES = frozenset({32, 33, 40, 107, 117, 131, 226, 228, 246, 271, 432})
 # Codes that say who asks, or what for, is not let in: user, password, privilege, read-only, a setting's constraint.
 FORBIDDEN_CODES = frozenset({192, 193, 194, 195, 452, 492, 497, 511, 516})
-# Codes that say, where something is inserted, that the table or a column of it is not there.
+# Codes that say, of a statement that is right, that the database, a table or a column of it is not there.
 NO_TABLE_CODES = frozenset({10, 16, 60, 81, 218})
 _REMEDY: Mapping[int, str] = {
     0: "check store.user and store.password",
+    159: "the server's max_execution_time ends what takes longer; ask for less, or raise it for this user",
     452: "the user's settings profile forbids what this program needs; see `offramp doctor`",
     497: "grant it, or use the user that has it; see `offramp doctor`",
 }
@@ -75,10 +76,12 @@ _BUSY_STATUSES = frozenset({408, 425, 429})
 # The body was too much for what stands before the server, which half of the rows may not be.
 _TOO_LARGE_STATUS = 413
 _READ_ONLY_CODE = 164
+_NO_DATABASE_CODE = 81
 _STATUS = re.compile(r"HTTP driver received HTTP status (\d{3})")
 _FROM_SERVER = re.compile(r"^Received ClickHouse exception, code: \d+, server response: ")
 _WHILE_READING = re.compile(r"while reading (?:or decompressing|from part|column)", re.IGNORECASE)
 _TABLE = re.compile(r"\bin table (?:\w+\.)?(\w+)")
+_READ_TIMED_OUT = "Read timed out"
 _MESSAGE_LIMIT = 600
 # The engine's allocator keeps what an insert used; in a process that it shares with others this is given back.
 # Measured: 100 MB less at the peak, 280 MB less between inserts, for 1 to 2 µs per event.
@@ -131,7 +134,7 @@ class EmbeddedEngine(Engine):
 
     def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         """By the writing handle."""
-        with mapped_errors():
+        with running():
             self._writer.command(sql, parameters=dict(parameters or {}))
 
     def insert(self, table: str, columns: list[str], stream: bytes) -> None:
@@ -145,9 +148,10 @@ class EmbeddedEngine(Engine):
 
     def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> bytes:
         """By the writing handle, which sees what it has just written."""
-        return _interruptibly(
-            lambda: self._writer.raw_query(sql, parameters=dict(parameters or {}), fmt="ArrowStream"), self._reader
-        )
+        with running():
+            return _interruptibly(
+                lambda: self._writer.raw_query(sql, parameters=dict(parameters or {}), fmt="ArrowStream"), self._reader
+            )
 
     def lookup(self, keys: bytes, sql: str, parameters: Mapping[str, Any] | None = None) -> bytes:
         """By way of a temporary table."""
@@ -216,21 +220,46 @@ def _settle(answer: "Future[bytes]", read: Callable[[], bytes]) -> None:
 
 
 @contextmanager
-def inserting(table: str) -> Iterator[None]:
-    """As :func:`mapped_errors`, around an insert into ``table``: StoreRejected is then about its rows alone, not about
-    the table, the user, or what stands before the server."""
+def connecting() -> Iterator[None]:
+    """As :func:`mapped_errors`, around the first connection: a database that is not there is a matter of settings."""
     try:
         with mapped_errors():
             yield
     except StoreRejected as error:
-        code, words = _code(error.__cause__), str(error)
+        if _code(error.__cause__) == _NO_DATABASE_CODE:
+            advice = "correct store.database, or have it made by CREATE DATABASE and then run `offramp init`"
+            raise StoreRejected(f"{error}; {advice}") from error
+        raise
+
+
+@contextmanager
+def running(what: str = "the store") -> Iterator[None]:
+    """As :func:`mapped_errors`, around a statement of this package's own about ``what``: StoreRejected is then neither
+    about what is missing of it nor about the user."""
+    try:
+        with mapped_errors():
+            yield
+    except StoreRejected as error:
+        code = _code(error.__cause__)
         if code in NO_TABLE_CODES:
             raise StoreDamaged(
-                f"table {table} is not as this program made it: {words}; migrate or restore it"
-            ) from error
+                f"{what} is not as this program made it: {error}; restore it from a backup"
+            ) from error.__cause__
         if code == _READ_ONLY_CODE:
-            raise StoreForbidden(f"{words}; use a user that may write") from error
-        if code is None and _status(words) != _TOO_LARGE_STATUS:
+            raise StoreForbidden(f"{error}; use a user that may write") from error.__cause__
+        raise
+
+
+@contextmanager
+def inserting(table: str) -> Iterator[None]:
+    """As :func:`running`, around an insert into ``table``: StoreRejected is then about its rows alone, not about what
+    stands before the server either."""
+    try:
+        with running(f"table {table}"):
+            yield
+    except StoreRejected as error:
+        words = str(error)
+        if _code(error.__cause__) is None and _status(words) != _TOO_LARGE_STATUS:
             raise StoreUnavailable(f"the insert did not come as far as the engine: {words}") from error
         raise
 
@@ -254,8 +283,15 @@ def _translated(error: ClickHouseError) -> StoreError:
         return StoreDamaged(_damage(message))
     if code in FORBIDDEN_CODES or (code is None and _status(message) in _FORBIDDEN_STATUSES):
         return StoreForbidden(f"{message[:_MESSAGE_LIMIT]}; {_REMEDY.get(code or 0, _REMEDY[0])}")
-    kind = StoreUnavailable if _is_outage(error, code, message) else StoreRejected
-    return kind(message[:_MESSAGE_LIMIT])
+    if _is_outage(error, code, message):
+        return StoreUnavailable(message[:_MESSAGE_LIMIT] + _advice_in_outage(code, message))
+    return StoreRejected(message[:_MESSAGE_LIMIT])
+
+
+def _advice_in_outage(code: int | None, message: str) -> str:
+    if code is None:
+        return "; ask for less, or raise store.timeout_s" if _READ_TIMED_OUT in message else ""
+    return f"; {_REMEDY[code]}" if code in _REMEDY else ""
 
 
 def _code(error: BaseException | None) -> int | None:

@@ -19,7 +19,7 @@ import clickhouse_connect
 from clickhouse_connect.driver.external import ExternalData
 from clickhouse_connect.driver.httpclient import HttpClient
 
-from sinks.engine import ANSWERS, KEYS, SESSION, Engine, inserting, mapped_errors
+from sinks.engine import ANSWERS, KEYS, SESSION, Engine, connecting, inserting, mapped_errors, running
 from sinks.errors import StoreRejected
 from sinks.migrations import SERVER, Layout
 from sinks.store import Store
@@ -124,7 +124,7 @@ class ServerEngine(Engine):
 
     def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         """By the writing handle."""
-        with mapped_errors():
+        with running():
             self._writer.command(sql, parameters=dict(parameters or {}))
 
     def insert(self, table: str, columns: list[str], stream: bytes) -> None:
@@ -143,14 +143,14 @@ class ServerEngine(Engine):
 
     def fetch(self, sql: str, parameters: Mapping[str, Any] | None = None) -> bytes:
         """By the writing handle, which sees what it has just written."""
-        with mapped_errors():
+        with running():
             return self._writer.raw_query(sql, parameters=dict(parameters or {}), fmt="ArrowStream")
 
     def lookup(self, keys: bytes, sql: str, parameters: Mapping[str, Any] | None = None) -> bytes:
         """By keys that come along with the question."""
         # A temporary table would bind several requests to one server, and a cluster's other shards would not have it.
         probe = ExternalData(file_name="probe", data=keys, fmt="ArrowStream", structure=KEYS)
-        with mapped_errors():
+        with running():
             return self._writer.raw_query(
                 sql, parameters=dict(parameters or {}), fmt="ArrowStream", external_data=probe
             )
@@ -188,7 +188,7 @@ def deduplication_token(table: str, stream: bytes) -> str:
 def _client(server: Server, user: User, settings: Mapping[str, Any]) -> HttpClient:
     scheme, host, port = _address(server.url)
     tls = server.tls
-    with mapped_errors():
+    with connecting():
         client = clickhouse_connect.get_client(
             interface=scheme,
             host=host,

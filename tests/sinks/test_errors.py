@@ -3,7 +3,16 @@ import pickle
 import pytest
 from clickhouse_connect.driver import exceptions
 
-from sinks.engine import DAMAGE_CODES, FORBIDDEN_CODES, NO_TABLE_CODES, OUTAGE_CODES, inserting, mapped_errors
+from sinks.engine import (
+    DAMAGE_CODES,
+    FORBIDDEN_CODES,
+    NO_TABLE_CODES,
+    OUTAGE_CODES,
+    connecting,
+    inserting,
+    mapped_errors,
+    running,
+)
 from sinks.errors import (
     StoreBusy,
     StoreDamaged,
@@ -61,15 +70,34 @@ def test_who_is_not_let_in_is_told_apart_from_bad_rows(code):
 
 @pytest.mark.parametrize("code", sorted(NO_TABLE_CODES))
 def test_a_missing_table_is_no_fault_of_the_rows(code):
-    with pytest.raises(StoreDamaged, match=r"^table t is not as this program made it: words"), inserting("t"):
+    with pytest.raises(StoreDamaged, match=r"^table t is not as this program made it: words; restore"), inserting("t"):
+        raise exceptions.DatabaseError("words", code=code)
+    with pytest.raises(StoreDamaged, match=r"^the store is not as this program made it: words; restore"), running():
         raise exceptions.DatabaseError("words", code=code)
     with pytest.raises(StoreRejected, match=r"^words$"), mapped_errors():
         raise exceptions.DatabaseError("words", code=code)
 
 
-def test_a_user_that_may_not_write_is_no_fault_of_the_rows():
-    with pytest.raises(StoreForbidden, match="use a user that may write"), inserting("t"):
+@pytest.mark.parametrize("doing", [lambda: inserting("t"), running], ids=["inserting", "running"])
+def test_a_user_that_may_not_write_is_no_fault_of_what_is_written(doing):
+    with pytest.raises(StoreForbidden, match=r"^words; use a user that may write$"), doing():
         raise exceptions.DatabaseError("words", code=164)
+
+
+def test_a_database_that_is_not_there_is_said_with_what_to_do():
+    with pytest.raises(StoreRejected, match=r"^words; correct store\.database, .*`offramp init`$"), connecting():
+        raise exceptions.DatabaseError("words", code=81)
+    with pytest.raises(StoreRejected, match=r"^words$"), connecting():
+        raise exceptions.DatabaseError("words", code=62)
+
+
+def test_what_takes_too_long_is_said_with_what_to_do():
+    with pytest.raises(StoreUnavailable, match=r"^words; the server's max_execution_time"), mapped_errors():
+        raise exceptions.DatabaseError("words", code=159)
+    error = exceptions.OperationalError("Error executing HTTP request")
+    error.__cause__ = TimeoutError("Read timed out. (read timeout=1)")
+    with pytest.raises(StoreUnavailable, match=r"=1\); ask for less, or raise store\.timeout_s$"), mapped_errors():
+        raise error
 
 
 @pytest.mark.parametrize("error", [
