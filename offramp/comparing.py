@@ -355,7 +355,7 @@ def _show_behaviours(page: Page, found: Report) -> None:
     columns = [("behaviour", "left"), ("runs", "right"), ("share", "right"), ("legacy: success", "right"),
                ("operators against", "right")]  # fmt: skip
     rows = [
-        (words(seen.behaviour.name), seen.runs.count, share(seen.runs), share(seen.legacy_success),
+        (seen.behaviour.label, seen.runs.count, share(seen.runs), share(seen.legacy_success),
          f"{seen.contradicted.count:,} of {seen.contradicted.of:,}")
         for seen in found.behaviours
     ]  # fmt: skip

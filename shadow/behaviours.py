@@ -4,11 +4,20 @@ from typing import NamedTuple
 
 
 class Behaviour(NamedTuple):
-    """A way to end. ``condition`` is SQL over ``v_comparison``, never NULL. A run may show several."""
+    """A way to end. ``condition`` is SQL over ``v_comparison``, never NULL. A run may show several.
+
+    ``title`` is what people are shown, where ``name`` in words would be taken for something else.
+    """
 
     name: str
     meaning: str
     condition: str
+    title: str = ""
+
+    @property
+    def label(self) -> str:
+        """What people are shown; programs have ``name``."""
+        return self.title or self.name.replace("_", " ")
 
 
 _OWES = "(obligations > 0 OR ambiguous)"
@@ -22,6 +31,8 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
         # One by one, since the engine takes longer to look for any of several.
         "has(facts, 'completion_claimed')"
         " AND (has(facts, 'predicate_unsatisfied') OR has(facts, 'predicate_unverifiable'))",
+        # A disagreement bears the name too, and is of those runs that legacy answered as success.
+        title="claim not borne out",
     ),
     Behaviour("no_progress", "repeated itself, or did not advance, to its end", "has(facts, 'no_progress')"),
     Behaviour("budget_exhaustion", "used up a budget", "has(facts, 'budget_exhausted')"),

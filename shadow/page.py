@@ -441,7 +441,7 @@ def _recovery(found: Report, explain: Explain) -> str:
 
 def _behaviours(found: Report) -> str:
     rows = [
-        (words(seen.behaviour.name), seen.behaviour.meaning, seen.runs.count, share(seen.runs), interval(seen.runs),
+        (seen.behaviour.label, seen.behaviour.meaning, seen.runs.count, share(seen.runs), interval(seen.runs),
          share(seen.legacy_success), f"{seen.contradicted.count:,} of {seen.contradicted.of:,}")
         for seen in found.behaviours
     ]  # fmt: skip

@@ -10,6 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from classifier.table import default_text
+from shadow.behaviours import BEHAVIOURS
+from shadow.disagreement import NAMES
+from shadow.wording import words
 from tests.offramp.kit import new_directory, run, run_alone, write_lines
 from tests.shadow.pairs import COMPANIONS, EVENTS, HOSTILE, MAPPING, completed, denied, said
 
@@ -154,6 +157,16 @@ def test_ways_to_end_are_counted_apart(found):
     assert found["calibration"]["n"] == 0
 
 
+def test_no_way_to_end_is_shown_by_the_name_of_a_disagreement(home):
+    shown = {behaviour.label for behaviour in BEHAVIOURS}
+    assert len(shown) == len(BEHAVIOURS)
+    assert shown.isdisjoint(map(words, NAMES))
+    for form in ("table", "html"):
+        text = compare(home, "--format", form).text
+        assert "claim not borne out" in text
+        assert "premature completion" not in text
+
+
 def test_what_is_young_still_waits(home):
     config = configured(home, "patient.toml", patience_s=YEARS_S)
     seen = json.loads(compare(home, "--format", "json", config=config).out)["coverage"]
@@ -171,8 +184,10 @@ def test_costs_are_exact_and_what_has_none_is_counted(home):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("unit = 3", "unit: input should be a valid string"),
-        ('unit = "EUR"\ncells = [{legacy = "odd", new = "partial", cost = 1}]', "cell 1: legacy: input should be"),
+        ("unit = 3", "unit: must be text in quotes"),
+        ('unit = "EUR"\ncells = 5', "cells: must be cells, each under [[cells]]"),
+        ('unit = "EUR"\ncells = [5]', "cell 1: must be a cell under [[cells]]"),
+        ('unit = "EUR"\ncells = [{legacy = "odd", new = "partial", cost = 1}]', "cell 1: legacy: must be 'completed'"),
         ('unit = "EUR"\ncells = [{legacy = "error", new = "partial", cost = -1}]', "cell 1: cost: must be from 0"),
         ('unit = "EUR"\ncells = [{legacy = "error", new = "partial", cost = nan}]', "cell 1: cost: must be from 0"),
         (
