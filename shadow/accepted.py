@@ -14,12 +14,13 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from schemas.problems import WORDS
 from schemas.types import to_micros
+from shadow.alike import Runs
 from shadow.disagreement import NAMES
 from shadow.literal import literal
 from shadow.scope import Select
@@ -256,11 +257,11 @@ class Verdict:
         return self.state is State.STANDS
 
 
-def counts_sql(entries: Sequence[Accepted]) -> str:
-    """Columns of an aggregate over ``v_comparison``: ``pairs`` and ``paired``, each a list in the entries' order. There
-    must be an entry."""
-    pairs = ", ".join(f"countIf({entry.sql})" for entry in entries)
-    paired = ", ".join(f"countIf({entry.scope_sql})" for entry in entries)
+def counts_sql(entries: Sequence[Accepted], runs: str = "1") -> str:
+    """Columns of an aggregate over ``v_comparison``, or over groups of its rows with so many ``runs``: ``pairs`` and
+    ``paired``, each a list in the entries' order. There must be an entry."""
+    pairs = ", ".join(f"sumIf({runs}, {entry.sql})" for entry in entries)
+    paired = ", ".join(f"sumIf({runs}, {entry.scope_sql})" for entry in entries)
     return f"[{pairs}] AS pairs, [{paired}] AS paired"
 
 
@@ -269,13 +270,14 @@ def verdicts(entries: Sequence[Accepted], counts: Sequence[Count], now: int) -> 
     return tuple(Verdict(entry, count, _state(entry, count, now)) for entry, count in zip(entries, counts, strict=True))
 
 
-def judged(
-    select: Select, rows: str, parameters: Mapping[str, Any], entries: Sequence[Accepted], now: int
-) -> tuple[Verdict, ...]:
-    """The same of ``rows``, SQL of runs with the columns of ``v_comparison`` and with ``parameters``."""
+def judged(select: Select, runs: Runs, entries: Sequence[Accepted], now: int) -> tuple[Verdict, ...]:
+    """The same of the runs of a scope."""
     if not entries:
         return ()
-    [row] = select(f"SELECT {counts_sql(entries)} FROM {rows}", parameters)  # noqa: S608 -- quoted literals
+    columns = {"verdict", "pairing", *(column for entry in entries for column in entry.predicate)}
+    groups = runs.alike(columns, {"counted": "count()"})
+    sql = f"SELECT {counts_sql(entries, 'counted')} FROM {groups}"  # noqa: S608 -- quoted literals
+    [row] = select(sql, runs.scope.parameters)
     return verdicts(entries, [*map(Count, row["pairs"], row["paired"])], now)
 
 
@@ -290,6 +292,20 @@ def _state(entry: Accepted, count: Count, now: int) -> State:
 def accepted_sql(judged: Iterable[Verdict]) -> str:
     """Whether a row of ``v_comparison`` is covered by an entry that stands, never NULL; ``0`` where none does."""
     return " OR ".join(f"({verdict.entry.sql})" for verdict in judged if verdict.stands) or "0"
+
+
+class Standing(NamedTuple):
+    """What the entries that stand cover, as :func:`accepted_sql`, and the columns that this asks for."""
+
+    sql: str
+    columns: frozenset[str]
+
+    @classmethod
+    def of(cls, judged: Iterable[Verdict]) -> Self:
+        """Of entries that are judged."""
+        standing = [verdict for verdict in judged if verdict.stands]
+        columns = {column for verdict in standing for column in verdict.entry.predicate}
+        return cls(accepted_sql(standing), frozenset({"verdict", *columns} if standing else ()))
 
 
 def standing(judged: Iterable[Verdict], row: Mapping[str, Any]) -> Accepted | None:

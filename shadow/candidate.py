@@ -1,5 +1,6 @@
-"""``v_comparison`` under a table that does not decide yet, computed by the engine from the facts that are stored."""
+"""Runs under a table that does not decide yet, computed by the engine from the facts that are stored."""
 
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from classifier.sql import exit_sql
@@ -8,43 +9,32 @@ from shadow.disagreement import flags_sql, judge_sql
 from shadow.recovery import recovery_sql
 from shadow.scope import Scope, Select
 
-# What comes from the evidence is not among the facts; where the same row decides, the reason is the one that is stored.
-_EXITS = """
-    SELECT stored.* REPLACE
-    (
-        if(stored.event_id = '', '', {kind}) AS kind,
-        if(stored.event_id = '', '', {rule_id}) AS rule_id,
-        multiIf(
-            stored.event_id = '', '',
-            isNotNull({reason_code}), assumeNotNull({reason_code}),
-            {rule_id} = stored.rule_id, toString(stored.reason_code),
-            {rule_id}
-        ) AS reason_code,
-        {verified} AS verified
-    ),
-    stored.kind AS decided_kind
-    FROM v_comparison AS stored
-    WHERE {condition} AND (event_id = '' OR {why_not} = '')
-"""
-_PAIRS = """(
-    SELECT exits.* REPLACE
-    (
-        {ambiguous} AS ambiguous,
-        if(exits.pairing = 'paired', {verdict}, toString(exits.verdict)) AS verdict,
-        if(exits.pairing = 'paired', {disagreement}, '') AS disagreement,
-        if(exits.pairing = 'paired', {owner}, '') AS owner,
-        if(exits.pairing = 'paired', {harm}, '') AS harm,
-        if(exits.kind = exits.decided_kind, toString(exits.recovery), {recovery}) AS recovery
-    )
-    FROM ({exits}) AS exits
-)"""
 _NOT_REPLAYABLE = """
     SELECT {why_not} AS why, count() AS runs
     FROM v_comparison
-    WHERE {condition} AND event_id != '' AND why != ''
+    WHERE {condition} AND pairing != 'event_missing' AND why != ''
     GROUP BY why
     ORDER BY why
 """
+_JUDGED = """(
+    SELECT exits.* {pairs}
+    FROM (SELECT stored.* {exits}, stored.kind AS decided_kind FROM {rows} AS stored) AS exits
+)"""
+# What each column that a table changes is made of, among those that are stored.
+_EXIT = ("pairing", "kind", "fact_bits")
+_PAIR = (*_EXIT, "facts", "legacy_kind", "legacy_retries", "verdict")
+_MADE_OF: Mapping[str, tuple[str, ...]] = {
+    "kind": _EXIT,
+    "rule_id": (*_EXIT, "rule_id"),
+    "reason_code": (*_EXIT, "rule_id", "reason_code"),
+    "verified": (*_EXIT, "verified"),
+    "ambiguous": (*_EXIT, "facts", "legacy_retries", "ambiguous"),
+    "verdict": _PAIR,
+    "disagreement": (*_PAIR, "disagreement"),
+    "owner": (*_PAIR, "owner"),
+    "harm": (*_PAIR, "harm"),
+    "recovery": (*_EXIT, "recovery", "actions", "decisions", "overrode"),
+}
 
 
 class Candidate(NamedTuple):
@@ -56,24 +46,58 @@ class Candidate(NamedTuple):
     decides: bool = False
     unproven: bool = False
 
-    def rows(self, scope: Scope) -> str:
-        """SQL of the runs in a scope, with the columns of ``v_comparison``, without those that cannot be replayed."""
+    @property
+    def replayable(self) -> str:
+        """SQL over ``v_comparison``: whether the table can be asked about a run, or there is nothing to ask."""
+        return f"(pairing = 'event_missing' OR {self.why_not} = '')"
+
+    def needed(self, columns: Collection[str]) -> set[str]:
+        """What :meth:`judged` reads to give ``columns``, names of ``v_comparison``."""
+        return {*_EXIT, *(each for name in columns for each in _MADE_OF.get(name, (name,)))}
+
+    def judged(self, rows: str, columns: Collection[str]) -> str:
+        """``rows``, SQL of runs or of runs that are alike, with those of ``columns`` that depend on the table as it
+        would have them. The rows must have what is ``needed``."""
+        exits = _replaced(self._exits(), {"kind", *columns})
+        return _JUDGED.format(rows=rows, exits=exits, pairs=_replaced(_pairs(), columns))
+
+    def _exits(self) -> dict[str, str]:
         said = exit_sql(self.table, "stored.fact_bits")
-        exits = _EXITS.format(
-            kind=said.kind,
-            rule_id=said.rule_id,
-            reason_code=said.reason_code,
-            verified=said.verified,
-            condition=scope.condition,
-            why_not=self.why_not,
+        missing = "stored.pairing = 'event_missing'"
+        # What comes from the evidence is not among the facts; where the same row decides, the reason is the stored one.
+        reason = (
+            f"multiIf({missing}, '', isNotNull({said.reason_code}), assumeNotNull({said.reason_code}), "
+            f"{said.rule_id} = stored.rule_id, toString(stored.reason_code), {said.rule_id})"
         )
-        flags = flags_sql("exits.kind", "exits.facts", "exits.legacy_retries")
-        judged = judge_sql({"kind": "exits.kind", "legacy_kind": "exits.legacy_kind", **flags})
-        # What the agent proposed, and a reviewer went against, is the same whatever table decides.
-        recovery = recovery_sql("exits.kind", "exits.actions", "exits.decisions", "exits.overrode")
-        return _PAIRS.format(exits=exits, ambiguous=flags["ambiguous"], recovery=recovery, **judged._asdict())
+        return {
+            "kind": f"if({missing}, '', {said.kind})",
+            "rule_id": f"if({missing}, '', {said.rule_id})",
+            "reason_code": reason,
+            "verified": said.verified,
+        }
 
     def not_replayable(self, select: Select, scope: Scope) -> dict[str, int]:
         """Runs in a scope that cannot be replayed, by reason."""
         sql = _NOT_REPLAYABLE.format(why_not=self.why_not, condition=scope.condition)
         return {row["why"]: row["runs"] for row in select(sql, scope.parameters)}
+
+
+def _pairs() -> dict[str, str]:
+    flags = flags_sql("exits.kind", "exits.facts", "exits.legacy_retries")
+    judged = judge_sql({"kind": "exits.kind", "legacy_kind": "exits.legacy_kind", **flags})
+    paired = "exits.pairing = 'paired'"
+    # What the agent proposed, and a reviewer went against, is the same whatever table decides.
+    recovery = recovery_sql("exits.kind", "exits.actions", "exits.decisions", "exits.overrode")
+    return {
+        "ambiguous": flags["ambiguous"],
+        "verdict": f"if({paired}, {judged.verdict}, toString(exits.verdict))",
+        "disagreement": f"if({paired}, {judged.disagreement}, '')",
+        "owner": f"if({paired}, {judged.owner}, '')",
+        "harm": f"if({paired}, {judged.harm}, '')",
+        "recovery": f"if(exits.kind = exits.decided_kind, toString(exits.recovery), {recovery})",
+    }
+
+
+def _replaced(made: Mapping[str, str], columns: Collection[str]) -> str:
+    parts = [f"{sql} AS {name}" for name, sql in made.items() if name in columns]
+    return f"REPLACE ({', '.join(parts)})" if parts else ""

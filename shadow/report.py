@@ -5,12 +5,14 @@ by the number of runs. Shares have intervals of 95 % (Wilson). A pair is judged 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from schemas.exits import KINDS
-from shadow.accepted import Accepted, Verdict, accepted_sql, judged
+from schemas.types import EARLIEST
+from shadow.accepted import Accepted, Standing, Verdict, judged
+from shadow.alike import Runs
 from shadow.behaviours import BEHAVIOURS, Behaviour
 from shadow.calibration import Calibration, Escalation, calibration, read
 from shadow.candidate import Candidate
@@ -27,17 +29,37 @@ SLICES = 24
 
 EXAMPLES = 3
 _JUDGED = frozenset({"agree", "disagree"})
-# Few and narrow keys, since the engine hashes them for every run. What follows from them is put back by _unpacked.
+_COLUMNS = (
+    "kind", "reason_code", "legacy_kind", "verdict", "disagreement", "owner", "harm", "recovery", "verified",
+    "ambiguous", "reversed", "obligations", "facts", "prohibited", "fact_bits",
+)  # fmt: skip
+"""What the cube tells apart, and what its flags are made of."""
+_MOST_OWED, _MOMENT_BITS = (1 << 10) - 1, 54
+# Of two runs that did the same harm, the worse example weighs more, or as much: by what is owed, then the later one.
+_WEIGHT = f"""if(
+    run.obligations < {_MOST_OWED},
+    bitShiftLeft(toUInt64(run.obligations), {_MOMENT_BITS})
+        + toUInt64(toUnixTimestamp64Micro(run.moment) - ({EARLIEST})),
+    {(1 << 64) - 1}
+)"""
+_VALUES = {
+    "counted": "count()",
+    "packets_of": "count(run.packet_completeness)",
+    "whole_of": "countIf(run.packet_completeness = 1)",
+    "completeness_of": "sum(run.packet_completeness)",
+    "heaviest": f"max({_WEIGHT})",
+}
 _CUBE = """
     SELECT
         kind, reason_code, legacy_kind, disagreement, harm, recovery,
         toUInt16({flags}) AS flags,
         any(owner) AS owner,
-        count() AS runs,
-        count(packet_completeness) AS packets,
-        countIf(packet_completeness = 1) AS whole_packets,
-        sum(packet_completeness) AS completeness
-    FROM {rows}
+        sum(counted) AS runs,
+        sum(packets_of) AS packets,
+        sum(whole_of) AS whole_packets,
+        sum(completeness_of) AS completeness,
+        groupArray(CAST((fact_bits, heaviest), 'Tuple(bits UInt64, heaviest UInt64)')) AS sorts
+    FROM {groups}
     GROUP BY kind, reason_code, legacy_kind, disagreement, harm, recovery, flags
 """
 _FLAGS = {
@@ -48,13 +70,14 @@ _FLAGS = {
 }
 _TREND = """
     SELECT
-        intDiv({moment} - {{first:Int64}}, {{width:Int64}}) AS slice,
+        slice,
         if(verdict = 'disagree' AND NOT ({accepted}), disagreement, '') AS disagreement,
-        count() AS runs
-    FROM {rows}
+        sum(counted) AS runs
+    FROM {groups}
     WHERE verdict IN ('agree', 'disagree')
     GROUP BY slice, disagreement
 """
+_SLICE = "intDiv(toUnixTimestamp64Micro(run.moment) - {first:Int64}, {width:Int64})"
 # The worst first: an effect that nobody knows of, then one that may happen twice, then what a user or an operator is
 # wrongly told, then work that is only wasted.
 WORST_FIRST = (
@@ -83,6 +106,7 @@ _EXAMPLES = """
     GROUP BY example_of
 """
 _REVERSED = "reversed"
+_WEIGHTY = "{weight} >= transform(fact_bits, {sorts}::Array(UInt64), {least}::Array(UInt64), 18446744073709551615)"
 
 
 class Example(NamedTuple):
@@ -165,13 +189,6 @@ class Question:
     accepted: tuple[Accepted, ...] = ()
     costs: Costs | None = None
     candidate: Candidate | None = None
-
-    @property
-    def rows(self) -> str:
-        """SQL of the runs that are asked about, with the columns of ``v_comparison``."""
-        if self.candidate is not None:
-            return self.candidate.rows(self.scope)
-        return f"(SELECT * FROM v_comparison WHERE {self.scope.condition})"  # noqa: S608 -- constant text
 
 
 @dataclass(frozen=True)
@@ -264,20 +281,22 @@ class Report:
 
 def report(select: Select, question: Question) -> Report:
     """Ask everything. ``select`` runs SQL against an open store; nothing is written."""
-    rows, scope = question.rows, question.scope
-    seen = coverage(select, rows, scope, question.now - question.patience_us)
-    differences = judged(select, rows, scope.parameters, question.accepted, question.now)
-    accepted = accepted_sql(differences)
-    cube = _cube(select, rows, scope, accepted)
+    scope, candidate = question.scope, question.candidate
+    not_replayable = {} if candidate is None else candidate.not_replayable(select, scope)
+    runs = Runs(scope, candidate, all_replayable=not not_replayable)
+    seen = coverage(select, runs.stored, scope, question.now - question.patience_us)
+    differences = judged(select, runs, question.accepted, question.now)
+    accepted = Standing.of(differences)
+    cube = _cube(select, runs, accepted)
     cells, agreeing = _cells(cube), _cells(row for row in cube if row["verdict"] == "agree")
     disagreeing = _cells(row for row in cube if row["verdict"] == "disagree")
-    examples = _examples(select, rows, scope, accepted)
-    trends = _trends(select, question, accepted, seen)
+    examples = _examples(select, runs, accepted, cube)
+    trends = _trends(select, runs, accepted, seen)
     reversals = _total(row for row in cube if row["reversed"])
     return Report(
         question=question,
         coverage=seen,
-        not_replayable={} if question.candidate is None else question.candidate.not_replayable(select, scope),
+        not_replayable=not_replayable,
         cells=cells,
         agreeing=agreeing,
         disagreements=_disagreements(cube, trends, examples),
@@ -289,17 +308,19 @@ def report(select: Select, question: Question) -> Report:
         reversal_examples=examples.get(_REVERSED, ()),
         behaviours=_behaviours(cube),
         hand_off=_hand_off(cube),
-        calibration=calibration(read(select, rows, scope.parameters)),
+        calibration=calibration(read(select, runs.each({"kind"}), scope.parameters)),
         prohibited_exits=_total(row for row in cube if row["prohibited_exit"] and row["kind"]),
         ruled_out=_total(row for row in cube if row["ruled_out"] and row["verdict"] in _JUDGED),
     )
 
 
-def _cube(select: Select, rows: str, scope: Scope, accepted: str) -> list[dict[str, Any]]:
-    """Runs counted by everything that the figures below tell apart."""
-    bits = [each.condition for each in BEHAVIOURS] + [sql.format(accepted=accepted) for sql in _FLAGS.values()]
+def _cube(select: Select, runs: Runs, accepted: Standing) -> list[dict[str, Any]]:
+    """Runs counted by everything that the figures below tell apart, with the sorts of runs they are of: the bits of
+    their facts, and the weight of the worst example there is of each."""
+    bits = [each.condition for each in BEHAVIOURS] + [sql.format(accepted=accepted.sql) for sql in _FLAGS.values()]
     flags = " + ".join(f"if({condition}, {1 << place}, 0)" for place, condition in enumerate(bits))
-    return [_unpacked(row) for row in select(_CUBE.format(rows=rows, flags=flags), scope.parameters)]
+    groups = runs.alike({*_COLUMNS, *accepted.columns}, _VALUES)
+    return [_unpacked(row) for row in select(_CUBE.format(groups=groups, flags=flags), runs.scope.parameters)]
 
 
 def _unpacked(row: dict[str, Any]) -> dict[str, Any]:
@@ -380,13 +401,14 @@ def _disagreements(
     )
 
 
-def _trends(select: Select, question: Question, accepted: str, seen: Coverage) -> dict[str, tuple[Share, ...]]:
+def _trends(select: Select, runs: Runs, accepted: Standing, seen: Coverage) -> dict[str, tuple[Share, ...]]:
     """Shares of the judged pairs by disagreement, for equal parts of the time between the first run and the last."""
     if seen.first is None or seen.last is None or not seen.judged:
         return {}
     width = (seen.last - seen.first) // SLICES + 1
-    sql = _TREND.format(rows=question.rows, accepted=accepted, moment=MOMENT)
-    rows = select(sql, {**question.scope.parameters, "first": seen.first, "width": width})
+    columns = {"verdict", "disagreement", *accepted.columns}
+    sql = _TREND.format(groups=runs.alike(columns, {"counted": "count()"}, {"slice": _SLICE}), accepted=accepted.sql)
+    rows = select(sql, {**runs.scope.parameters, "first": seen.first, "width": width})
     judged, found = Counter[int](), Counter[tuple[str, int]]()
     for row in rows:
         judged[row["slice"]] += row["runs"]
@@ -404,15 +426,53 @@ def _together(shares: Sequence[Share]) -> Share:
     return Share(sum(each.count for each in shares), sum(each.of for each in shares))
 
 
-def _examples(select: Select, rows: str, scope: Scope, accepted: str) -> dict[str, tuple[Example, ...]]:
+def _examples(
+    select: Select, runs: Runs, accepted: Standing, cube: Sequence[Mapping[str, Any]]
+) -> dict[str, tuple[Example, ...]]:
+    """The worst of each disagreement that nobody has accepted, and of what was reversed."""
+    least = _least(cube)
+    if not least:
+        return {}
+    # Most runs cannot be among the worst, and that takes two numbers to see.
+    weighty = _WEIGHTY.format(sorts=[*least], least=[*least.values()], weight=_WEIGHT.replace("run.", ""))
+    rows = runs.each({"kind", "reason_code", "verdict", "disagreement", "harm", *accepted.columns}, weighty)
     sql = _EXAMPLES.format(
-        rows=rows, moment=MOMENT, accepted=accepted, reversed=_REVERSED, most=EXAMPLES, harms=list(WORST_FIRST),
+        rows=rows, moment=MOMENT, accepted=accepted.sql, reversed=_REVERSED, most=EXAMPLES, harms=list(WORST_FIRST),
         number=len(WORST_FIRST) + 1,
     )  # fmt: skip
     return {
         row["example_of"]: tuple(_example([*each.values()]) for each in row["worst"])
-        for row in select(sql, scope.parameters)
+        for row in select(sql, runs.scope.parameters)
     }
+
+
+def _least(cube: Iterable[Mapping[str, Any]]) -> dict[int, int]:
+    """What a run weighs at least that is among the worst of anything, by the bits of its facts."""
+    sorts: dict[str, list[tuple[int, int, int]]] = {}
+    for row in cube:
+        found = [(_rank(row["harm"]), -sort["heaviest"], sort["bits"]) for sort in row["sorts"]]
+        if row["verdict"] == "disagree" and not row["accepted"]:
+            sorts.setdefault(row["disagreement"], []).extend(found)
+        if row["reversed"]:
+            sorts.setdefault(_REVERSED, []).extend(found)
+    least = dict[int, int]()
+    for of_one in sorts.values():
+        for bits, weight in _bounds(sorted(of_one)):
+            least[bits] = min(weight, least.get(bits, weight))
+    return least
+
+
+def _bounds(sorts: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int]]:
+    """Of the sorts of runs of one disagreement, the worst first, which can have one of the worst, and from which weight
+    on. Each sort has a run that weighs what is said of it, so that nothing behind the last of the first few can."""
+    last, lightest, _ = sorts[EXAMPLES - 1] if len(sorts) >= EXAMPLES else (len(WORST_FIRST), 0, 0)
+    for rank, weight, bits in sorts:
+        if (rank, weight) <= (last, lightest):
+            yield bits, -lightest if rank == last else 0
+
+
+def _rank(harm: str) -> int:
+    return WORST_FIRST.index(harm) if harm else len(WORST_FIRST)
 
 
 def _example(worst: Sequence[Any]) -> Example:

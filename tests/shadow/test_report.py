@@ -23,10 +23,11 @@ NOW, HOUR = 1_772_323_200_000_000, 3_600_000_000
 PATIENCE = 2 * HOUR
 COLUMNS = (
     "tenant", "subject", "unseen", "event_id", "superseded", "agent_id", "agent_version", "workflow", "occurred_at",
-    "pairing", "kind", "reason_code", "verified", "prohibited", "facts", "evidence_gaps", "obligations", "ambiguous",
-    "packet_completeness", "legacy_kind", "legacy_label", "legacy_contested", "verdict", "disagreement", "owner",
-    "harm", "recovery", "reversed", "settled_at",
+    "pairing", "kind", "reason_code", "verified", "prohibited", "facts", "fact_bits", "evidence_gaps",
+    "obligations", "ambiguous", "packet_completeness", "legacy_kind", "legacy_label", "legacy_contested", "verdict",
+    "disagreement", "owner", "harm", "recovery", "reversed", "settled_at",
 )  # fmt: skip
+FACTS = ("completion_claimed", "predicate_unsatisfied", "no_progress", "budget_exhausted")
 AWKWARD = ("o'neill\\", "größe\n", "<b>", "")
 
 
@@ -51,8 +52,7 @@ def compared(draw):
         "reason_code": "" if lone else draw(st.sampled_from(["limit", "timeout"])),
         "verified": kind == "completed" and draw(st.booleans()),
         "prohibited": [] if lone else draw(st.lists(st.sampled_from(KINDS), unique=True, max_size=2)),
-        "facts": [] if lone else draw(st.lists(st.sampled_from(
-            ["completion_claimed", "predicate_unsatisfied", "no_progress", "budget_exhausted"]), unique=True)),
+        "facts": [] if lone else draw(st.lists(st.sampled_from(FACTS), unique=True)),
         "evidence_gaps": [] if lone else draw(st.lists(st.sampled_from(
             ["model: stop_class missing", "fallback a: b: version missing", "tool_call o'x: required missing"]),
             unique=True)),
@@ -83,9 +83,15 @@ def written(row, number):
     event = "" if row["pairing"] == "event_missing" else f"ev-{number:03}"
     made = {
         **{name: value(each) for name, each in row.items()}, "subject": f"'{number}'", "event_id": f"'{event}'",
-        "unseen": str(not event), "occurred_at": instant, "settled_at": instant,
+        "unseen": str(not event), "occurred_at": instant, "settled_at": instant, "fact_bits": str(_bits(row)),
     }  # fmt: skip
     return f"({', '.join(made[name] for name in COLUMNS)})"
+
+
+def _bits(row):
+    """Facts and what they rule out follow from the bits."""
+    facts = sum(1 << FACTS.index(fact) for fact in row["facts"])
+    return facts + sum(1 << 8 + KINDS.index(kind) for kind in row["prohibited"])
 
 
 @pytest.fixture(scope="module")
