@@ -1,7 +1,9 @@
 """The command. A verb is a module in :mod:`offramp.verbs` that has ``add_to``; nothing else is to be edited."""
 
+import codecs
 import contextlib
 import importlib
+import io
 import os
 import pkgutil
 import signal
@@ -95,6 +97,7 @@ _make_verbs(app)
 def main() -> None:
     """Run the command; end with its exit status, an error as one sentence on stderr."""
     _open_closed_streams()
+    _write_whatever_the_locale()
     try:
         with _ending_by_signal():
             _run()
@@ -159,6 +162,12 @@ def _open_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 -- as long as the process
+
+
+def _write_whatever_the_locale() -> None:
+    """Let standard output write what its encoding, which the locale chose, has no character for, as an escape."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and codecs.lookup(sys.stdout.encoding).name != "utf-8":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _end(sentence: str, status: int) -> None:

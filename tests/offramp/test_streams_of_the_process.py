@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.offramp.kit import ask, environment, events, write_lines
+from tests.offramp.kit import ask, environment, events, run_alone, write_lines
 
 ROOT = Path(__file__).parent.parent.parent
 DATA = ROOT / "tests" / "data"
@@ -100,3 +100,18 @@ def test_what_is_stored_is_seen_though_nobody_reads_the_answer_on(tmp_path):
     done = _run(_offramp(f"audit --store {store}"))
     assert (done.returncode, done.stderr) == (0, "")
     assert ask(store, "SELECT count() AS n FROM v_exits") == [{"n": len(events())}]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "written"),
+    [("ascii", rb"gr\xf6\xdfe \u2603"), ("latin-1", b"gr\xf6\xdfe \\u2603"), ("utf-8", "größe ☃".encode())],
+)
+def test_what_the_locale_has_no_character_for_is_written_as_an_escape(tmp_path, encoding, written):
+    path, store = write_lines(tmp_path / "events", events()), tmp_path / "store"
+    _run(_offramp(f"classify {path} --store {store}"))
+    argv = ("query", "SELECT 'größe ☃' AS word", "--store", store)
+    shown = run_alone(*argv, PYTHONIOENCODING=encoding)
+    assert (shown.status, written in shown.out) == (0, True), shown.err
+    # What is for programs is UTF-8 wherever it is written.
+    given = run_alone(*argv, "--format", "csv", PYTHONIOENCODING=encoding)
+    assert (given.status, "größe ☃" in given.text) == (0, True), given.err
