@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from schemas.problems import WORDS
+
 _Legacy = Literal["completed", "refusal", "fallback", "partial", "human_queue", "error", "unmapped"]
 _New = Literal["completed", "refusal", "fallback", "partial", "human_queue"]
 _FINEST = -6
@@ -28,7 +30,8 @@ def _amount(value: Any) -> Decimal:
     exponent = number.as_tuple().exponent
     if not isinstance(exponent, int) or exponent < _FINEST or not 0 <= number <= 10**9:
         raise ValueError(f"must be from 0 to 1000000000, with at most {-_FINEST} decimal places")
-    return number
+    # Minus nothing is nothing, and reads so.
+    return abs(number)
 
 
 class Cell(BaseModel):
@@ -109,10 +112,12 @@ def _sentence(problem: Mapping[str, Any]) -> str:
     where = [str(part) for part in problem["loc"]]
     if len(where) > 1 and where[0] == "cells":
         where[:2] = [f"cell {int(where[1]) + 1}"]
-    words = {"missing": "missing", "extra_forbidden": "nothing of that name may stand here"}
-    context = problem.get("ctx", {})
-    given = context.get("error") or words.get(problem["type"]) or problem["msg"][:1].lower() + problem["msg"][1:]
-    return f"{': '.join(where)}: {given}"
+    words = _WORDS.get(problem["type"], problem["msg"]).format(**problem.get("ctx", {}))
+    return f"{': '.join(where)}: {words}"
+
+
+_WORDS = {**WORDS, "list_type": "must be cells, each under [[cells]]", "model_type": "must be a cell under [[cells]]"}
+"""What pydantic's kinds of problems mean to whoever writes the file."""
 
 
 def bill(costs: Costs, cells: Mapping[tuple[str, str], int], disagreeing: Mapping[tuple[str, str], int]) -> Bill:
