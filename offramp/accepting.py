@@ -89,7 +89,8 @@ def added(path: Path, new: Accepted) -> str:
 def refuse_unless_it_stands(verdict: Verdict) -> None:
     """Raise CheckFailedError for an entry that would accept nothing from the first day on."""
     if verdict.state is State.EXPIRED:
-        raise CheckFailedError(f"shadow accept: it expires {verdict.entry.expires}, which is past; name a later day")
+        begun = f"the beginning of {verdict.entry.expires}, UTC"
+        raise CheckFailedError(f"shadow accept: it expires at {begun}, which is past; name a later day")
     if verdict.state is State.OVER_CEILING:
         raise CheckFailedError(
             f"shadow accept: it covers {share_text(verdict)}, over its ceiling of {verdict.entry.ceiling:f}, so it "

@@ -89,7 +89,7 @@ def test_the_ceiling_is_of_the_runs_in_its_scope(store, file):
 
 def test_an_entry_that_would_not_stand_today_is_not_written(store, file):
     late = accept(store, file, *TICKETS, *OURS, "--expires", "2020-01-01", "--ceiling", "0.5")
-    assert (late.status, "it expires 2020-01-01, which is past" in late.err) == (1, True)
+    assert (late.status, "it expires at the beginning of 2020-01-01, UTC, which is past" in late.err) == (1, True)
     much = accept(store, file, *TICKETS, *OURS, *DUE[:2], "--ceiling", "0.399")
     assert (much.status, "over its ceiling of 0.399" in much.err) == (1, True)
     assert not file.exists()
