@@ -51,6 +51,15 @@ def joined(lab, subscription, listener, *others):
     return consumer
 
 
+def having_read(lab, topic, group, count):
+    """A member that has read ``count`` messages, all that there are, and its listener."""
+    write(lab.client, *(Outgoing(topic, b"k", b"%d" % number) for number in range(count)))
+    listener = Recorder()
+    consumer = lab.client.consumer(member(group, topic), listener)
+    read(consumer, count)
+    return consumer, listener
+
+
 # --- messages
 
 
@@ -464,11 +473,9 @@ def test_a_partition_that_was_paused_is_read_when_it_comes_back(lab, topic, fres
 
 def test_a_partition_that_comes_back_is_read_from_where_its_group_committed(lab, topic, fresh):
     """And not from where this member stood, if it does not say."""
-    write(lab.client, *(Outgoing(topic, b"k", b"%d" % number) for number in range(4)))
-    place, group, listener = TopicPartition(topic, 0), fresh("group"), Recorder()
-    consumer = lab.client.consumer(member(group, topic), listener)
-    read(consumer, 4)
-    consumer.commit({place: 1})
+    group = fresh("group")
+    consumer, listener = having_read(lab, topic, group, 4)
+    consumer.commit({TopicPartition(topic, 0): 1})
     listener.starts = None
     lab.expel(consumer, group)
     fetched = read(consumer, 3)
@@ -495,10 +502,8 @@ def test_members_of_both_clients_share_one_group(broker, fresh, first):
 
 
 def test_a_member_that_was_put_out_learns_it_and_comes_back(lab, topic, fresh):
-    write(lab.client, *(Outgoing(topic, b"k", b"%d" % number) for number in range(3)))
-    place, group, listener = TopicPartition(topic, 0), fresh("group"), Recorder()
-    consumer = lab.client.consumer(member(group, topic), listener)
-    read(consumer, 3)
+    place, group = TopicPartition(topic, 0), fresh("group")
+    consumer, listener = having_read(lab, topic, group, 3)
     lab.expel(consumer, group)
     with pytest.raises(GenerationLost):
         consumer.commit({place: 3})
