@@ -17,7 +17,8 @@ from schemas.types import LATEST
 from sinks.rows import COMPANION_TABLES, Disposition
 from sinks.store import Store
 from streams.accounts import Account, Log, Recorded, Span
-from streams.kafka.seam import TopicPartition
+from streams.kafka.errors import BrokerUnavailable
+from streams.kafka.seam import Admin, Committed, TopicPartition
 from streams.redrive import FILE
 
 EXAMPLES = 3
@@ -218,9 +219,18 @@ class Broker:
         Raises BrokerError."""
         with closing(self.log.client.admin()) as admin:
             found = admin.describe_topics(self.topics)
-            offsets = admin.group_offsets(self.group)
+            offsets = self._offsets(admin)
         partitions = [TopicPartition(topic.name, n) for topic in found.values() for n in range(topic.partitions)]
         return {each: offsets[each].offset if each in offsets else None for each in partitions}
+
+    def _offsets(self, admin: Admin) -> dict[TopicPartition, Committed]:
+        try:
+            return admin.group_offsets(self.group)
+        except BrokerUnavailable:
+            # A new broker cannot look for a group, and says that it is not available.
+            if admin.groups():
+                raise
+            return {}
 
 
 def audit(store: Store, *, settled_before: int = LATEST, broker: Broker | None = None) -> Audit:

@@ -1,6 +1,7 @@
 """What ``offramp status`` says of broker and store, alone and together, and what its exit status means."""
 
 import json
+from contextlib import closing
 
 import pytest
 
@@ -124,6 +125,19 @@ def test_a_broker_that_goes_in_the_middle_leaves_the_audit_unchecked_alone(clust
     assert {topic.lag for topic in status.topics} == {None}
     assert status.store is not None
     assert status.exit_status == COULD_NOT_CHECK
+
+
+@pytest.mark.parametrize("client", ["kafka-python", "confluent"])
+def test_a_broker_that_has_never_seen_a_group_is_no_broker_out_of_reach(own_broker, double, client):
+    broker = own_broker()
+    flags = {"kafka": {"servers": [broker.bootstrap], "client": client, "timeout_s": 5}}
+    settings = resolve(None, {}, session(double).settings.model_dump(exclude_unset=True) | flags)
+    with closing(streaming.client(settings.kafka).admin()) as admin:
+        admin.create_topics([NewTopic(each.name, each.partitions, 1) for each in Topics.planned(SIZING).inputs])
+    status = Status(Session(settings, FixedClock(NOW)))
+    status.ask()
+    assert (status.unchecked, status.exit_status) == ({}, OK)
+    assert {topic.lag for topic in status.topics} == {0}
 
 
 def test_a_store_out_of_reach_hides_nothing_of_the_broker(cluster, double):
