@@ -9,6 +9,7 @@ import typer
 
 from alerts.rules import default_text, load
 from offramp.main import app
+from offramp.period import period
 from sinks.store import open_store
 
 ROOT = Path(__file__).parents[2]
@@ -69,3 +70,15 @@ def test_every_question_can_be_answered(tmp_path):
         store.migrate()
         for name, question in asked:
             assert store.select(question) == [], f"{name}: {question}"
+
+
+def test_every_period_can_be_read():
+    periods = [
+        (name, words[place], words[place + 1])
+        for name, words in COMMANDS
+        for place, word in enumerate(words)
+        if word in ("--since", "--until")
+    ]
+    assert periods
+    for name, option, text in periods:
+        assert period(text if option == "--since" else None, text if option == "--until" else None, lambda: 0), name
