@@ -40,8 +40,9 @@ class Process:
     """How this process runs. ``queues`` are those of the decision table; the horizon is in microseconds.
 
     ``session_s``: how long the group waits for a process that died before others get its partitions.
-    ``stalled_after_s``: without a turn for so long the process is not live. ``more_metrics`` gives Prometheus text that
-    is shown beside the app's own.
+    ``stalled_after_s``: without a turn for so long the process is not live; nor is it once it has been out of its group
+    for ``outside_after_s``, longer than any rebalance takes. ``more_metrics`` gives Prometheus text that is shown
+    beside the app's own.
     """
 
     group: str
@@ -54,6 +55,7 @@ class Process:
     page_limit: int = 100
     session_s: float = 10.0
     stalled_after_s: float = 60.0
+    outside_after_s: float = 180.0
     more_metrics: Callable[[], str] = str
 
 
@@ -71,13 +73,21 @@ Evaluate = Callable[[Evaluation], Awaitable[None]]
 
 
 @dataclass
-class _Progress:
-    """When the last turn was taken, and when alerts are to be evaluated, on the monotonic clock; whether the process
-    has joined its group, whatever it was assigned."""
+class Progress:
+    """When the last turn was taken, and when alerts are to be evaluated, on the monotonic clock; since when the process
+    is out of its group, None while it is a member, whatever it was assigned."""
 
     turn_at: float
     evaluation_due: float
-    joined: bool = False
+    outside_since: float | None
+
+    def liveness(self, now: float, process: Process) -> tuple[bool, str]:
+        """Whether the process is live, and why."""
+        idle_s = now - self.turn_at
+        outside_s = 0.0 if self.outside_since is None else now - self.outside_since
+        if outside_s >= process.outside_after_s:
+            return False, f"out of its group for {outside_s:.1f} s"
+        return idle_s < process.stalled_after_s, f"the last turn was {idle_s:.1f} s ago"
 
 
 class _App(faust.App):
@@ -95,7 +105,7 @@ def make_app(
     """The app, not started. ``evaluate`` is asked on the leader; without it nothing is evaluated."""
     app = _App(process.group, **_settings(connection, reads, process))
     begun = lifecycle.clock.monotonic()
-    progress = _Progress(begun, begun)
+    progress = Progress(begun, begun, begun)
     _add_agents(app, lifecycle, reads)
     _add_turns(app, lifecycle, process, progress, evaluate)
     _add_pages(app, lifecycle, process, progress)
@@ -177,7 +187,7 @@ def _nothing(_value: bytes) -> None:
 
 
 def _add_turns(
-    app: faust.App, lifecycle: Lifecycle, process: Process, progress: _Progress, evaluate: Evaluate | None
+    app: faust.App, lifecycle: Lifecycle, process: Process, progress: Progress, evaluate: Evaluate | None
 ) -> None:
     clock = lifecycle.clock
 
@@ -195,13 +205,19 @@ def _add_turns(
         await evaluate(Evaluation(clock.now_micros(), lifecycle.open_items(), lifecycle.is_complete))
 
     async def joined(*_partitions: Any, **_signal: Any) -> None:
-        progress.joined = True
+        progress.outside_since = None
+
+    async def left(*_partitions: Any, **_signal: Any) -> None:
+        # Its client has been seen to leave the group and never to come back, after waits of minutes in a rebalance.
+        if progress.outside_since is None:
+            progress.outside_since = clock.monotonic()
 
     app.on_partitions_assigned.connect(joined, weak=False)
+    app.on_partitions_revoked.connect(left, weak=False)
     app.task(turns)
 
 
-def _add_pages(app: faust.App, lifecycle: Lifecycle, process: Process, progress: _Progress) -> None:
+def _add_pages(app: faust.App, lifecycle: Lifecycle, process: Process, progress: Progress) -> None:
     clock = lifecycle.clock
 
     async def items(web: Any, _request: Any) -> Any:
@@ -217,13 +233,13 @@ def _add_pages(app: faust.App, lifecycle: Lifecycle, process: Process, progress:
         return Response(body=text.encode(), headers={"Content-Type": METRICS_TYPE})
 
     async def live(web: Any, _request: Any) -> Any:
-        idle_s = clock.monotonic() - progress.turn_at
-        return _verdict(web, ok=idle_s < process.stalled_after_s, reason=f"the last turn was {idle_s:.1f} s ago")
+        ok, reason = progress.liveness(clock.monotonic(), process)
+        return _verdict(web, ok=ok, reason=reason)
 
     async def ready(web: Any, _request: Any) -> Any:
-        ok = lifecycle.is_complete and progress.joined
-        reason = f"store read: {lifecycle.is_complete}, group joined: {progress.joined}"
-        return _verdict(web, ok=ok, reason=reason)
+        joined = progress.outside_since is None
+        reason = f"store read: {lifecycle.is_complete}, group joined: {joined}"
+        return _verdict(web, ok=lifecycle.is_complete and joined, reason=reason)
 
     pages = {"/open-items": items, "/metrics": metrics, "/livez": live, "/readyz": ready}
     for path, handler in pages.items():

@@ -1,11 +1,14 @@
 """The app as a process, on a real broker, against the recount of a store that the test writes."""
 
+import json
 import random
+import signal
 
 import pytest
 
 from schemas.types import to_iso
 from streams.kafka.seam import Outgoing
+from streams.lifecycle.app import Process, Progress
 from tests.streams.lifecycle.samples import DIGESTS, NOW, drawn, histories, shifted
 from tests.streams.lifecycle.world import deployment, eventually, now_micros
 
@@ -128,6 +131,27 @@ def test_of_several_each_shows_everything_and_one_leads(world):
     eventually(leaders, apps[0].said)
     world.happen(history("after.", 0))
     agree(world, *apps)
+
+
+def test_who_waits_for_its_group_is_live_and_not_ready(world):
+    waiting, stopped = started(world), started(world)
+    stopped.process.send_signal(signal.SIGSTOP)
+    third = world.app()
+    eventually(lambda: not waiting.is_ready(), waiting.said)
+    assert json.loads(waiting.get("/readyz")[1])["reason"].endswith("group joined: False")
+    assert waiting.get("/livez")[0] == 200
+    eventually(lambda: waiting.is_ready() and third.is_ready(), waiting.said)
+    stopped.process.send_signal(signal.SIGCONT)
+    eventually(stopped.is_ready, stopped.said)
+
+
+@pytest.mark.parametrize(
+    ("turn_at", "outside_since", "live"),
+    [(100.0, None, True), (40.1, None, True), (40.0, None, False), (100.0, -79.9, True), (100.0, -80.0, False)],
+)
+def test_it_is_live_while_it_takes_turns_and_is_not_out_of_its_group_for_good(turn_at, outside_since, live):
+    process = Process("g", "localhost", 0, (), stalled_after_s=60.0, outside_after_s=180.0)
+    assert Progress(turn_at, 0.0, outside_since).liveness(100.0, process)[0] is live
 
 
 def test_neither_poison_nor_an_outage_of_the_store_stops_it(world):
