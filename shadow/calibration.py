@@ -27,6 +27,8 @@ BAND = Interval(0.10, 0.20)
 """Share of runs that people should get, as practice has it."""
 MOST_EVENTS = 200_000
 """Events whose evidence is read: of more, a random part, by the hash of their identity."""
+MOST_JUDGED = 100_000
+"""Of these, how many confidence is read of: a share of so many is known to a third of a per cent."""
 
 # Confidences outside the scale are none. The text of the events must not be what is kept for joining. Of copies of an
 # event the newest is taken here, since FINAL would merge the texts of all parts there are.
@@ -183,7 +185,7 @@ class Calibration:
     escalation: Escalation
 
 
-def read(select: Select, rows: str, parameters: Mapping[str, Any], most: int = MOST_EVENTS) -> list[Row]:
+def read(select: Select, rows: str, parameters: Mapping[str, Any], most: int = MOST_JUDGED) -> list[Row]:
     """Runs counted by confidence, outcome and escalation; ``rows`` is SQL of the columns of ``v_comparison``.
 
     Where more than ``most`` events are stored, about so many are read, picked at random by the hash of their identity.
