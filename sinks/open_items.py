@@ -15,21 +15,22 @@ from sinks.store import Key, Store
 
 Rows = list[dict[str, Any]]
 
-_EXITS = """
+# The newest copies are taken of what was found: FINAL would go through all that is stored first.
+_NEWEST_EXITS = """
     SELECT tenant, event_id, run_id, segment, agent_id, workflow, occurred_at, kind, reason_code, obligations, envelope,
         table_digest, classifier_version, classified_at
-    FROM exit_classifications FINAL
+    FROM exit_classifications
+    {where}
+    ORDER BY classified_at DESC
+    LIMIT 1 BY tenant, event_id, table_digest, classifier_version
 """
+_HASHES = "(SELECT cityHash64(tenant, id) FROM probe)"
 _OF_RUNS = "(tenant, run_id) IN (SELECT tenant, id FROM probe)"
-_OF_HASHES = "run_hash IN (SELECT cityHash64(tenant, id) FROM probe)"
-# By way of the hash, eight bytes of every row, then of the primary key, so that only these runs' envelopes are read.
-_EXITS_OF_RUNS = f"""
-    {_EXITS}
-    WHERE identity IN (SELECT identity FROM exit_classifications WHERE {_OF_HASHES}) AND {_OF_RUNS}
-"""  # noqa: S608 -- constant
+# The hash first, eight bytes of every row, so that only these runs' envelopes are read.
+_EXITS_OF_RUNS = _NEWEST_EXITS.format(where=f"PREWHERE run_hash IN {_HASHES} WHERE {_OF_RUNS}")
 _SINCE = "classified_at >= fromUnixTimestamp64Micro({since:Int64})"
 _OPENS = "(kind IN ('partial', 'human_queue') OR notEmpty(obligations))"
-_EXITS_SINCE = f"{_EXITS} WHERE {_SINCE} AND {_OPENS}"
+_EXITS_SINCE = f"SELECT * FROM ({_NEWEST_EXITS.format(where=f'PREWHERE {_SINCE}')}) WHERE {_OPENS}"  # noqa: S608 -- constant
 _SETTLED_SINCE = f"SELECT DISTINCT tenant, run_id FROM exit_classifications WHERE {_SINCE} AND NOT {_OPENS}"  # noqa: S608 -- constant
 _RUNS_OF_EVENTS = """
     SELECT DISTINCT tenant, run_id FROM exit_classifications
@@ -44,14 +45,23 @@ _UNQUEUED = """
 """
 _QUEUES = "SELECT table_digest, queue, owner, deadline_micros FROM obligation_queues FINAL"
 _WHOSE = "record_id, tenant, event_id, run_id, segment, at"
-_NOTES: Mapping[str, str] = {
-    "recovery_action": f"SELECT {_WHOSE}, action, operation_id FROM recovery_actions FINAL",  # noqa: S608 -- constant
-    "review_event": f"SELECT {_WHOSE}, event, decision, queue, deadline, reviewer FROM review_events FINAL",  # noqa: S608 -- constant
-    "enrichment": f"SELECT {_WHOSE}, component, state, reverses_result FROM enrichments FINAL",  # noqa: S608 -- constant
+_NOTES: Mapping[str, tuple[str, str]] = {
+    "recovery_action": ("recovery_actions", f"{_WHOSE}, action, operation_id"),
+    "review_event": ("review_events", f"{_WHOSE}, event, decision, queue, deadline, reviewer"),
+    "enrichment": ("enrichments", f"{_WHOSE}, component, state, reverses_result"),
 }
+"""Table and columns of each companion type."""
+_NOTES_SINCE = """
+    SELECT {columns} FROM {table} WHERE ingested_at >= fromUnixTimestamp64Micro({{since:Int64}})
+    ORDER BY ingested_at DESC LIMIT 1 BY tenant, record_id
+"""
+# All copies of a record, so that the newest counts, even if it is about something else.
+_NOTES_ABOUT = f"""
+    SELECT {{columns}} FROM {{table}} FINAL
+    WHERE identity IN (SELECT identity FROM {{table}} WHERE named_hash IN {_HASHES}) AND {{about}}
+"""  # noqa: S608 -- constant
 _ABOUT_EVENTS = "(tenant, ifNull(event_id, '')) IN (SELECT tenant, id FROM probe)"
 _ABOUT_RUNS = "ifNull(event_id, '') = '' AND (tenant, ifNull(run_id, '')) IN (SELECT tenant, id FROM probe)"
-_STORED_SINCE = "ingested_at >= fromUnixTimestamp64Micro({since:Int64})"
 
 
 @dataclass(frozen=True)
@@ -93,7 +103,10 @@ class OpenItemsReader:
     def since(self, since: int) -> Stored:
         """What was stored at ``since`` or later, by the clocks of those who stored it."""
         at = {"since": since}
-        notes = {kind: self.store.select(f"{sql} WHERE {_STORED_SINCE}", at) for kind, sql in _NOTES.items()}
+        notes = {
+            kind: self.store.select(_NOTES_SINCE.format(table=table, columns=columns), at)
+            for kind, (table, columns) in _NOTES.items()
+        }
         settled = _keys(self.store.select(_SETTLED_SINCE, at))
         return Stored(_exits(self.store.select(_EXITS_SINCE, at)), notes, settled)
 
@@ -101,7 +114,7 @@ class OpenItemsReader:
         """Everything about these runs."""
         exits = _exits(self.store.select_by(runs, _EXITS_OF_RUNS))
         events = list({(row["tenant"], row["event_id"]) for row in exits})
-        return Stored(exits, {kind: self._notes_of(sql, events, runs) for kind, sql in _NOTES.items()})
+        return Stored(exits, {kind: self._notes_of(kind, events, runs) for kind in _NOTES})
 
     def runs_of(self, events: Sequence[Key]) -> list[Key]:
         """The runs of those of these events that are stored."""
@@ -125,9 +138,12 @@ class OpenItemsReader:
         """Where obligations wait, by ``table_digest``."""
         return self.store.select(_QUEUES)
 
-    def _notes_of(self, sql: str, events: Sequence[Key], runs: Sequence[Key]) -> Rows:
-        by_event = self.store.select_by(events, f"{sql} WHERE {_ABOUT_EVENTS}")
-        return by_event + self.store.select_by(runs, f"{sql} WHERE {_ABOUT_RUNS}")
+    def _notes_of(self, kind: str, events: Sequence[Key], runs: Sequence[Key]) -> Rows:
+        table, columns = _NOTES[kind]
+        by_event, by_run = (
+            _NOTES_ABOUT.format(table=table, columns=columns, about=about) for about in (_ABOUT_EVENTS, _ABOUT_RUNS)
+        )
+        return self.store.select_by(events, by_event) + self.store.select_by(runs, by_run)
 
 
 def _keys(rows: Iterable[Mapping[str, Any]]) -> list[Key]:
