@@ -23,6 +23,7 @@ from shadow.accepted import (
     parse,
     place,
 )
+from shadow.alike import Runs
 from shadow.scope import Scope
 from shadow.shares import Share
 from sinks.store import Store
@@ -46,7 +47,7 @@ def _listed(what: str, error: AcceptedError) -> str:
 
 def judged_in(store: Store, entries: Sequence[Accepted], scope: Scope, now: int) -> tuple[Verdict, ...]:
     """What each entry covers of the settled runs in scope, and whether it stands ``now``, in microseconds."""
-    return judged(store.select, f"v_comparison WHERE {scope.condition}", scope.parameters, entries, now)
+    return judged(store.select, Runs(scope), entries, now)
 
 
 # --- adding
