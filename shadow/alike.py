@@ -5,10 +5,11 @@ makes of them, is found out for each of the ways and not for each run.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
-from shadow.candidate import Candidate
-from shadow.scope import Scope
+from shadow.candidate import OF_KIND, Candidate
+from shadow.scope import Scope, Select
 
 _TEXTS = (
     "tenant", "agent_id", "workflow", "classifier_version", "pairing", "kind", "rule_id", "reason_code", "legacy_kind",
@@ -37,12 +38,22 @@ _ALIKE = """(
 class Runs:
     """The runs of a scope, as they are stored or as a table that does not decide yet would have them.
 
-    Where ``all_replayable`` says so, none has facts that the candidate could not be asked about.
+    Where ``all_replayable`` says so, none has facts that the candidate could not be asked about. ``changed`` has the
+    bits of the facts for which the candidate has another kind of exit; None where that is not known.
     """
 
     scope: Scope
     candidate: Candidate | None = None
     all_replayable: bool = False
+    changed: frozenset[int] | None = None
+
+    def compared(self, select: Select) -> Self:
+        """The same, with what the candidate changes, so that it need not be asked of what it leaves alone."""
+        if self.candidate is None:
+            return self
+        groups = self.alike({"kind"}, {})
+        sql = f"SELECT groupUniqArray(fact_bits) AS bits FROM {groups} WHERE kind != decided_kind"  # noqa: S608 -- ours
+        return replace(self, changed=frozenset(select(sql, self.scope.parameters)[0]["bits"]))
 
     @property
     def stored(self) -> str:
@@ -52,8 +63,8 @@ class Runs:
     def each(self, columns: Collection[str], condition: str = "1") -> str:
         """SQL of the runs one by one, of which ``columns`` may be asked besides what no table changes. ``condition`` is
         SQL over what is stored."""
-        rows = self._stored(condition)
-        return rows if self.candidate is None else self.candidate.judged(rows, columns)
+        rows, changed = self._stored(condition), self._changed(columns)
+        return self.candidate.judged(rows, changed) if self.candidate is not None and changed else rows
 
     def alike(self, columns: Collection[str], values: Mapping[str, str], keys: Mapping[str, str] | None = None) -> str:
         """SQL of groups of runs that are alike in ``columns``, which it has together with ``values`` and ``keys``.
@@ -61,10 +72,18 @@ class Runs:
         Of ``obligations`` and ``legacy_retries`` a group has 1 where its runs have any, else 0. ``values`` are
         aggregates, ``keys`` what is told apart besides; both by name, over the columns of ``run``.
         """
-        if self.candidate is None:
+        changed = self._changed(columns)
+        if self.candidate is None or not changed:
             return _alike(self.stored, columns, values, keys or {})
-        groups = _alike(self.stored, self.candidate.needed(columns), values, keys or {})
-        return self.candidate.judged(groups, columns)
+        needed = {*columns, *self.candidate.needed(changed)}
+        return self.candidate.judged(_alike(self.stored, needed, values, keys or {}, self.changed), changed)
+
+    def _changed(self, columns: Collection[str]) -> set[str]:
+        """Those of the columns in which the candidate may differ from what is stored."""
+        if self.candidate is None:
+            return set()
+        kept = OF_KIND if self.changed is not None and not self.changed else frozenset[str]()
+        return {*columns} & self.candidate.may_change - kept
 
     def _stored(self, condition: str) -> str:
         parts = [self.scope.condition, condition]
@@ -73,7 +92,13 @@ class Runs:
         return f"(SELECT * FROM v_comparison WHERE {' AND '.join(parts)})"  # noqa: S608 -- constants and parameters
 
 
-def _alike(rows: str, columns: Collection[str], values: Mapping[str, str], keys: Mapping[str, str]) -> str:
+def _alike(
+    rows: str,
+    columns: Collection[str],
+    values: Mapping[str, str],
+    keys: Mapping[str, str],
+    changed: frozenset[int] | None = None,
+) -> str:
     """Texts are told apart by the sum of their hashes, since the engine hashes a code once for all runs that have it,
     and takes long over keys that are texts."""
     texts, flags = _texts(columns), [name for name in _FLAGS if name in columns]
@@ -82,7 +107,7 @@ def _alike(rows: str, columns: Collection[str], values: Mapping[str, str], keys:
     said = [name for name in _SAID if name in columns]
     told_apart = {**keys, "flag_bits": f"toUInt64({bits or 0})", "text_hash": f"toUInt64({hashes or 0})"}
     if said:
-        told_apart["said_hash"] = _said_hash(said)
+        told_apart["said_hash"] = _said_hash(said, changed)
     if "fact_bits" in columns or _has_facts(columns):
         told_apart["fact_bits"] = "run.fact_bits"
     shown = {
@@ -103,8 +128,10 @@ def _has_facts(columns: Collection[str]) -> bool:
     return any(name in columns for name in _OF_FACTS)
 
 
-def _said_hash(said: Iterable[str]) -> str:
-    """Of most runs nobody said anything."""
+def _said_hash(said: Iterable[str], changed: frozenset[int] | None) -> str:
+    """Of most runs nobody said anything, and what was said is asked again only where the kind of exit is another."""
     arrays = [f"run.{name}" for name in said]
     nothing = " AND ".join(f"empty({array})" for array in arrays)
+    if changed is not None:
+        nothing = f"run.fact_bits NOT IN ({', '.join(map(str, sorted(changed)))}) OR ({nothing})"
     return f"if({nothing}, 0, cityHash64({', '.join(arrays)}))"

@@ -37,6 +37,10 @@ _MADE_OF: Mapping[str, tuple[str, ...]] = {
 }
 
 
+OF_KIND = frozenset({"kind", "ambiguous", "verdict", "disagreement", "owner", "harm", "recovery"})
+"""What a table leaves as it is where the kind of the exit is the same."""
+
+
 class Candidate(NamedTuple):
     """The table, and SQL that says why the stored facts of a run are not those that it would be asked about, as a
     reason; empty where they are. ``decides`` says that it decides already, ``unproven`` that its proof fails."""
@@ -50,6 +54,11 @@ class Candidate(NamedTuple):
     def replayable(self) -> str:
         """SQL over ``v_comparison``: whether the table can be asked about a run, or there is nothing to ask."""
         return f"(pairing = 'event_missing' OR {self.why_not} = '')"
+
+    @property
+    def may_change(self) -> frozenset[str]:
+        """Names of the columns that :meth:`judged` gives as the table would have them."""
+        return frozenset(_MADE_OF)
 
     def needed(self, columns: Collection[str]) -> set[str]:
         """What :meth:`judged` reads to give ``columns``, names of ``v_comparison``."""

@@ -283,7 +283,7 @@ def report(select: Select, question: Question) -> Report:
     """Ask everything. ``select`` runs SQL against an open store; nothing is written."""
     scope, candidate = question.scope, question.candidate
     not_replayable = {} if candidate is None else candidate.not_replayable(select, scope)
-    runs = Runs(scope, candidate, all_replayable=not not_replayable)
+    runs = Runs(scope, candidate, all_replayable=not not_replayable).compared(select)
     seen = coverage(select, runs.stored, scope, question.now - question.patience_us)
     differences = judged(select, runs, question.accepted, question.now)
     accepted = Standing.of(differences)
