@@ -27,8 +27,8 @@ BAND = Interval(0.10, 0.20)
 """Share of runs that people should get, as practice has it."""
 MOST_EVENTS = 200_000
 """Events whose evidence is read: of more, a random part, by the hash of their identity."""
-MOST_JUDGED = 100_000
-"""Of these, how many confidence is read of: a share of so many is known to a third of a per cent."""
+MOST_JUDGED = 50_000
+"""Of these, how many confidence is read of: a share of so many is known to half a per cent."""
 
 # Confidences outside the scale are none. The text of the events must not be what is kept for joining. Of copies of an
 # event the newest is taken here, since FINAL would merge the texts of all parts there are.

@@ -19,6 +19,7 @@ _COMMENTS = re.compile(r"\A(?:\s*--[^\n]*\n)*\s*")
 _AGES = re.compile(r"^\$ttl_(\w+)$", re.MULTILINE)
 _CREATED = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
 _ALTERED = re.compile(r"ALTER TABLE (\w+)")
+_OF_PARTS = re.compile(r" (?:MODIFY SETTING|ADD INDEX|MATERIALIZE INDEX) ")
 _IDENTITY = re.compile(r"identity UInt64 MATERIALIZED (cityHash64\([^)]*\))")
 _SORTED_BY = re.compile(r"^ORDER BY \(?([^)\n]+)\)?$", re.MULTILINE)
 _TABLE_COMMENT = re.compile(r"^COMMENT ('.*')\Z", re.MULTILINE | re.DOTALL)
@@ -117,7 +118,7 @@ class Layout:
             name = altered[1]
             on_shards = statement.replace(f"ALTER TABLE {name}", f"ALTER TABLE {name}_shard", 1)
             # Of how parts are kept, the table that spreads rows knows nothing: it keeps none.
-            return [on_shards] if " MODIFY SETTING " in statement else [on_shards, statement]
+            return [on_shards] if _OF_PARTS.search(statement) else [on_shards, statement]
         created = _CREATED.match(_COMMENTS.sub("", statement))
         if created is None:
             return [statement]

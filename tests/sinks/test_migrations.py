@@ -100,11 +100,12 @@ def test_a_changed_table_is_changed_on_its_shards_too():
     ]
 
 
-def test_how_parts_are_kept_is_said_to_the_shards_alone():
-    migration = Migration("0009_x.sql", "ALTER TABLE dead_letters $on_cluster MODIFY SETTING x = 1;\n")
-    assert migration.statements(EMBEDDED) == ["ALTER TABLE dead_letters  MODIFY SETTING x = 1"]
+@pytest.mark.parametrize("change", ["MODIFY SETTING x = 1", "ADD INDEX x a TYPE minmax", "MATERIALIZE INDEX x"])
+def test_how_parts_are_kept_is_said_to_the_shards_alone(change):
+    migration = Migration("0009_x.sql", f"ALTER TABLE dead_letters $on_cluster {change};\n")
+    assert migration.statements(EMBEDDED) == [f"ALTER TABLE dead_letters  {change}"]
     assert migration.statements(LAYOUTS["sharded"]) == [
-        "ALTER TABLE dead_letters_shard ON CLUSTER 'my-cluster.eu' MODIFY SETTING x = 1"
+        f"ALTER TABLE dead_letters_shard ON CLUSTER 'my-cluster.eu' {change}"
     ]
 
 
