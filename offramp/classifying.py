@@ -1,10 +1,12 @@
 """The classify worker, wired: settings to broker, registry, store and stages."""
 
+import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,8 @@ from streams.classify import ClassifyWorker, Pace, Publisher
 from streams.clock import Clock
 from streams.cut import Limits
 from streams.ingest import Writer
-from streams.kafka.seam import Client, Subscription, TopicPartition
+from streams.kafka.errors import BrokerUnavailable
+from streams.kafka.seam import Admin, Client, Subscription, TopicPartition
 from streams.logs import log_to
 from streams.messages import NoRegistry
 from streams.observer import WorkerObserver
@@ -31,12 +34,15 @@ from streams.worker import Outcome, Setup, Task
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+_ASK_S = 1.0
+"""How often the group is asked how far others are, in seconds."""
 MOST_PROCESSES = 2
 """Processes that judge for one worker, if nothing is set: what one consumer and one store keep up with."""
 
 
 def run_classify(session: Session, start: Start | None = None, *, until_end: bool = False) -> None:
-    """Run the classify worker until SIGTERM or Ctrl-C, or, ``until_end``, until it has stored what there is now.
+    """Run the classify worker until SIGTERM or Ctrl-C, or, ``until_end``, until its group has stored what there is
+    now: this worker, and whoever else is a member.
 
     Raises ConfigurationError, CouldNotCheckError and what the store raises.
     """
@@ -44,8 +50,8 @@ def run_classify(session: Session, start: Start | None = None, *, until_end: boo
     log_to(sys.stderr)
     with reachable(), session.store("run classify") as store, _stopping() as stopped:
         broker = client(settings.kafka)
-        ends = _ends(broker, planned) if until_end else None
         with (
+            _until_end(session, broker, planned) if until_end else nullcontext(_never) as has_ended,
             unwatched() if until_end else watched(session, broker, planned) as observer,
             _publish(session, broker, planned, observer) as publish,
             _judging(session) as judge,
@@ -63,11 +69,57 @@ def run_classify(session: Session, start: Start | None = None, *, until_end: boo
             )
             worker.writer.activate()
             with _start_known():
-                worker.run(lambda: stopped() or (ends is not None and has_reached(worker.positions, ends)))
+                worker.run(lambda: stopped() or has_ended(worker))
 
 
-def has_reached(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:
-    """Whether every partition stands at its end, or behind it."""
+def _never(_worker: ClassifyWorker) -> bool:
+    return False
+
+
+@dataclass
+class Group:
+    """Whether a group has stored everything up to what was the end of each partition when this was made.
+
+    Of partitions that other members own, what is committed counts, which is never ahead of what they have stored. The
+    broker is asked for it every second at most.
+    """
+
+    admin: Admin
+    clock: Clock
+    name: str
+    beginnings: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    _committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    _has_spare: bool = False
+    _due: float = -math.inf
+
+    def has_stored(self, worker: ClassifyWorker) -> bool:
+        """Whether it has, as far as ``worker``, a member of it, and the broker can tell. Not before it has joined."""
+        others = {partition: end for partition, end in self.ends.items() if partition not in worker.positions}
+        own = {partition: end for partition, end in self.ends.items() if partition in worker.positions}
+        if not _reach(worker.positions, own):
+            return False
+        if others:
+            self._look()
+        # Whoever was given nothing is not told so, but is seen in the group.
+        return (worker.is_placed or self._has_spare) and _reach(self._committed, others)
+
+    def _look(self) -> None:
+        """Ask how far others are, and whether some member has no partition. What none has committed anything of stands
+        at its beginning."""
+        now = self.clock.monotonic()
+        if now < self._due:
+            return
+        self._due = now + _ASK_S
+        with suppress(BrokerUnavailable):
+            told = self.admin.group_offsets(self.name)
+            self._committed = {**self.beginnings, **{partition: one.offset for partition, one in told.items()}}
+            groups = self.admin.describe_groups([self.name]).values()
+            settled = [group for group in groups if group.state == "Stable"]
+            self._has_spare = any(not member.assignment for group in settled for member in group.members)
+
+
+def _reach(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:
     return all(positions.get(partition, -1) >= end for partition, end in ends.items())
 
 
@@ -139,17 +191,26 @@ def _publish(session: Session, broker: Client, planned: Topics, observer: Worker
         producer.close()
 
 
-def _ends(broker: Client, planned: Topics) -> dict[TopicPartition, int]:
-    """Where the partitions that are read end now."""
+@contextmanager
+def _until_end(session: Session, broker: Client, planned: Topics) -> Iterator[Callable[[ClassifyWorker], bool]]:
+    """Whether what stands in the topics that are read now is stored."""
     admin = broker.admin()
     try:
         described = admin.describe_topics(topic.name for topic in planned.inputs)
+        partitions = [TopicPartition(topic.name, n) for topic in described.values() for n in range(topic.partitions)]
+        beginnings, ends = _bounds(broker, partitions)
+        yield Group(admin, session.clock, session.settings.kafka.classify_group, beginnings, ends).has_stored
     finally:
         admin.close()
-    partitions = [TopicPartition(topic.name, n) for topic in described.values() for n in range(topic.partitions)]
+
+
+def _bounds(
+    broker: Client, partitions: Sequence[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Where partitions begin and end now."""
     reader = broker.reader(partitions)
     try:
-        return reader.end_offsets(partitions)
+        return reader.beginning_offsets(partitions), reader.end_offsets(partitions)
     finally:
         reader.close()
 

@@ -180,6 +180,11 @@ class ClassifyWorker:
     _unplaced: Partitions = frozenset()
     """Ours, and in an outage nobody could tell yet where they go on. Paused."""
 
+    @property
+    def is_placed(self) -> bool:
+        """Whether it was given partitions, and knows where each of them stands."""
+        return bool(self.positions) and not self._unplaced
+
     def run(self, stop: Callable[[], bool]) -> None:
         """Work until ``stop`` says so; what was read by then is still stored if nothing is out of reach.
 

@@ -22,7 +22,7 @@ def classify(
         typer.Option("--start-from", help="Where to begin what the group has read and the ledger does not know."),
     ] = None,
     until_end: Annotated[
-        bool, typer.Option("--until-end", help="End once everything that is there now is stored, by this worker alone.")
+        bool, typer.Option("--until-end", help="End once the group has stored everything that is there now.")
     ] = False,
     unproven: UnprovenOption = False,
     store: StoreOption = None,
@@ -32,7 +32,7 @@ def classify(
     """Read terminal events and companions from the broker; classify and store them.
 
     Writes nothing that a dispatcher reads. SIGTERM or Ctrl-C: the batch at hand is stored, then it ends. It goes on
-    where the ledger ends, however it ended.
+    where the ledger ends, however it ended. --until-end counts what other members of the group have committed as stored.
     """
     from offramp.classifying import run_classify
     from offramp.session import start
