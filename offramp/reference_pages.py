@@ -467,9 +467,9 @@ Both long-running processes show pages over HTTP, on loopback unless configured 
 
 _SHOWN = (
     ("`/livez`", "200 while the loop turns, and each partition with messages makes progress or an outage is waited out",
-     "200 while the loop turns"),
+     "200 while the loop turns, unless it has been out of its group for three minutes"),
     ("`/readyz`", "200 while it polls, broker and store answered lately, and no outage is waited out",
-     "200 once it has read the store and joined its group"),
+     "200 once it has read the store, while it is a member of its group"),
     ("`/metrics`", "Prometheus text", "Prometheus text"),
     ("`/open-items`", "", "open partials and reviews as JSON"),
 )  # fmt: skip

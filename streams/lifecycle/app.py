@@ -41,8 +41,9 @@ class Process:
 
     ``session_s``: how long the group waits for a process that died before others get its partitions.
     ``stalled_after_s``: without a turn for so long the process is not live; nor is it once it has been out of its group
-    for ``outside_after_s``, longer than any rebalance takes. ``more_metrics`` gives Prometheus text that is shown
-    beside the app's own.
+    for ``outside_after_s``, longer than any rebalance takes. Without a poll for ``max_poll_interval_s`` it leaves its
+    group: longer than a rebalance that is tried twice, since Faust polls in none, and than anything between two polls.
+    ``more_metrics`` gives Prometheus text that is shown beside the app's own.
     """
 
     group: str
@@ -56,6 +57,7 @@ class Process:
     session_s: float = 10.0
     stalled_after_s: float = 60.0
     outside_after_s: float = 180.0
+    max_poll_interval_s: float = 150.0
     more_metrics: Callable[[], str] = str
 
 
@@ -120,6 +122,8 @@ def _settings(connection: Connection, reads: Reads, process: Process) -> dict[st
         "broker_request_timeout": max(connection.timeout_s, process.session_s + 1),  # Faust wants it longer
         "broker_session_timeout": process.session_s,
         "broker_heartbeat_interval": process.session_s / 4,
+        # Its client has been seen to stop polling for good, and to keep its partitions. Faust would wait 1,000 s.
+        "broker_max_poll_interval": process.max_poll_interval_s,
         "consumer_auto_offset_reset": "latest",  # what came before is in the store
         "topic_allow_declare": False,
         "topic_disable_leader": True,

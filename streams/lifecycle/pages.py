@@ -98,7 +98,9 @@ def metrics_text(items: OpenItems, status: Status, queues: Iterable[str], now: i
     partials = partial_ages(items.partials, now)
     lines = [line for metric in _of_queues(shown) for line in metric]
     lines += gauge("offramp_open_partials", "Partials that lack a component", [({}, partials.total)])
-    lines += gauge("offramp_open_partial_age_seconds", "Age of open partials", _quantiles({}, partials))
+    lines += gauge(
+        "offramp_open_partial_age_seconds", "Age that this share of open partials has at most", _shares({}, partials)
+    )
     failed = sum(bool(partial.failed) for partial in items.partials)
     lines += gauge("offramp_open_partials_failed", "Open partials with a failed enrichment", [({}, failed)])
     lines += [line for metric in _of_process(status, now) for line in metric]
@@ -116,8 +118,10 @@ def _of_queues(queues: Sequence[QueueAges]) -> Iterable[list[str]]:
     for name, meaning in _QUEUE_METRICS.items():
         samples = [({"queue": queue.queue}, _value(queue, name)) for queue in queues]
         yield gauge(f"offramp_open_reviews{name}", meaning, samples)
-    ages = [sample for queue in queues for sample in _quantiles({"queue": queue.queue}, queue.ages)]
-    yield gauge("offramp_open_review_age_seconds", "Age of open reviews, without their pauses", ages)
+    ages = [sample for queue in queues for sample in _shares({"queue": queue.queue}, queue.ages)]
+    yield gauge(
+        "offramp_open_review_age_seconds", "Age that this share of open reviews has at most, without their pauses", ages
+    )
 
 
 _QUEUE_METRICS = {
@@ -134,9 +138,9 @@ def _value(queue: QueueAges, name: str) -> int:
     return value
 
 
-def _quantiles(labels: Mapping[str, str], ages: Ages) -> list[_Sample]:
+def _shares(labels: Mapping[str, str], ages: Ages) -> list[_Sample]:
     found = {"0.95": ages.p95_us, "1": ages.oldest_us}
-    return [({**labels, "quantile": quantile}, age / MICROS) for quantile, age in found.items()]
+    return [({**labels, "share": share}, age / MICROS) for share, age in found.items()]
 
 
 def _of_process(status: Status, now: int) -> Iterable[list[str]]:

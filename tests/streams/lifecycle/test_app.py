@@ -4,11 +4,12 @@ import json
 import random
 import signal
 
+import faust
 import pytest
 
 from schemas.types import to_iso
-from streams.kafka.seam import Outgoing
-from streams.lifecycle.app import Process, Progress
+from streams.kafka.seam import Connection, Outgoing
+from streams.lifecycle.app import Process, Progress, Reads, _settings
 from tests.streams.lifecycle.samples import DIGESTS, NOW, drawn, histories, shifted
 from tests.streams.lifecycle.world import deployment, eventually, now_micros
 
@@ -152,6 +153,13 @@ def test_who_waits_for_its_group_is_live_and_not_ready(world):
 def test_it_is_live_while_it_takes_turns_and_is_not_out_of_its_group_for_good(turn_at, outside_since, live):
     process = Process("g", "localhost", 0, (), stalled_after_s=60.0, outside_after_s=180.0)
     assert Progress(turn_at, 0.0, outside_since).liveness(100.0, process)[0] is live
+
+
+def test_a_client_that_polls_no_more_leaves_its_group_but_not_for_a_rebalance():
+    reads, process = Reads("exits", ("notes",), "alerts"), Process("g", "localhost", 1, ())
+    conf = faust.Settings("g", **_settings(Connection(("localhost:1",)), reads, process))
+    # Faust polls in no rebalance, and one that has to be tried again takes twice as long.
+    assert 2 * conf.broker_rebalance_timeout < conf.broker_max_poll_interval <= 180
 
 
 def test_neither_poison_nor_an_outage_of_the_store_stops_it(world):

@@ -17,7 +17,7 @@ def samples(items):
 def test_zeros_are_shown_from_the_start():
     found = samples(known().open_items())
     assert found['offramp_open_reviews{queue="judgement"}'] == 0
-    assert found['offramp_open_review_age_seconds{queue="other",quantile="1"}'] == 0
+    assert found['offramp_open_review_age_seconds{queue="other",share="1"}'] == 0
     assert found["offramp_open_partials"] == 0
     assert found["offramp_lifecycle_exits_total"] == 3
     assert found["offramp_lifecycle_store_age_seconds"] == 120
@@ -36,10 +36,10 @@ def test_ages_counts_and_deadlines():
         exit_(deadline=after(2)), partial("tax", event_id="p", run_id="p"), enrichment("tax", "failed", event_id="p")
     ).open_items()
     found = samples(items)
-    assert found['offramp_open_review_age_seconds{queue="effects",quantile="0.95"}'] == 180
+    assert found['offramp_open_review_age_seconds{queue="effects",share="0.95"}'] == 180
     assert found['offramp_open_reviews_breached{queue="effects"}'] == 1
     assert found["offramp_open_partials_failed"] == 1
-    assert found['offramp_open_partial_age_seconds{quantile="1"}'] == 180
+    assert found['offramp_open_partial_age_seconds{share="1"}'] == 180
 
 
 def test_the_text_has_help_and_type_once_for_each_metric_and_ends_with_a_newline():
