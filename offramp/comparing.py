@@ -21,6 +21,7 @@ from shadow.report import LEGACY_KINDS, Disagreement, Example, Report
 from shadow.shares import Share
 from shadow.wording import (
     NOTHING,
+    about_strays,
     apart,
     between,
     cut,
@@ -30,6 +31,7 @@ from shadow.wording import (
     percent,
     share,
     sparkline,
+    strays,
     under,
     words,
 )
@@ -153,6 +155,7 @@ def _show_coverage(page: Page, seen: Coverage, *, is_narrow: bool) -> None:
         page.line("Legacy exits without an event name no agent and no workflow: they are those of all.")
     if seen.superseded:
         page.line(f"{console.counted(seen.superseded, 'earlier segment')} of these runs: each counts by its latest.")
+    _show_strays(page, seen, is_narrow=is_narrow)
     _show_agents(page, seen)
     _show_silences(page, seen)
     _show_labels(seen)
@@ -168,6 +171,14 @@ def _table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequen
 def _rest(page: Page, shown: int, in_all: int, what: str) -> None:
     if in_all > shown:
         page.line(f"{what} that are not shown: {in_all - shown:,}; --format json names more of them")
+
+
+def _show_strays(page: Page, seen: Coverage, *, is_narrow: bool) -> None:
+    rows = strays(seen.strays)
+    if rows:
+        columns = [("what", "left"), ("records", "right"), ("share", "right"), ("of", "right")]
+        _table("Records that are in no figure", columns, rows)
+    page.line(about_strays(seen.strays, is_narrow=is_narrow))
 
 
 def _show_agents(page: Page, seen: Coverage) -> None:

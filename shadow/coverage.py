@@ -1,10 +1,11 @@
 """What a comparison did not see. A report shows this first, since agreement says nothing of what is not in it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from shadow.scope import MOMENT, Scope, Select
+from shadow.strays import Strays, strays
 
 MOST_NAMED = 20
 """Labels, and fields of evidence, that are named; the rest is counted."""
@@ -147,6 +148,7 @@ class Coverage:
     labels_in_all: int = 0
     gaps: tuple[Gap, ...] = ()
     gaps_in_all: int = 0
+    strays: Strays = field(default_factory=Strays)
 
     @property
     def unseen_agents(self) -> tuple[Agent, ...]:
@@ -190,6 +192,7 @@ def coverage(select: Select, rows: str, scope: Scope, patient_since: int) -> Cov
         labels_in_all=labels[0]["labels"] if labels else 0,
         gaps=tuple(map(_gap, gaps)),
         gaps_in_all=gaps[0]["fields"] if gaps else 0,
+        strays=strays(select, scope),
     )
 
 

@@ -8,6 +8,7 @@ from shadow.calibration import Calibration, Escalation
 from shadow.coverage import Coverage
 from shadow.report import Disagreement, Report
 from shadow.shares import Share
+from shadow.strays import Strays
 
 
 class Figure(NamedTuple):
@@ -72,6 +73,16 @@ def _unseen(seen: Coverage) -> Iterator[Figure]:
         yield Figure("unmapped_label", label.dispatcher, label.label, label.runs)
     for gap in seen.gaps:
         yield Figure("evidence_gap", gap.record, gap.field, gap.times)
+    yield from _strays(seen.strays)
+
+
+def _strays(found: Strays) -> Iterator[Figure]:
+    """Nothing where there is none."""
+    for detail, shares in (("without_event", found.without_event), ("nameless", found.nameless)):
+        for record_type, share in shares.items():
+            yield _figure("stray", record_type, detail, share)
+    if found.dead_letters:
+        yield Figure("stray", "dead_letter", "not_redriven", found.dead_letters)
 
 
 _COUNTS = ("runs", "paired", "legacy_missing", "waiting", "event_missing", "unmapped", "contested", "with_gaps",
@@ -135,6 +146,12 @@ def _coverage(seen: Coverage) -> dict[str, Any]:
         },
         "unmapped_labels": {"labels": seen.labels_in_all, "most": [each._asdict() for each in seen.labels]},
         "evidence_gaps": {"fields": seen.gaps_in_all, "most": [each._asdict() for each in seen.gaps]},
+        "strays": {
+            "without_event": {name: share.as_json() for name, share in seen.strays.without_event.items()},
+            "nameless": {name: share.as_json() for name, share in seen.strays.nameless.items()},
+            "looked_at_one_in": seen.strays.one_in,
+            "dead_letters": seen.strays.dead_letters,
+        },
     }  # fmt: skip
 
 

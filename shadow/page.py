@@ -13,7 +13,21 @@ from shadow.coverage import Coverage
 from shadow.report import LEGACY_KINDS, Disagreement, Example, Report
 from shadow.shares import Share
 from shadow.style import STYLE
-from shadow.wording import NOTHING, apart, between, cut, instant, interval, number, percent, share, under, words
+from shadow.wording import (
+    NOTHING,
+    about_strays,
+    apart,
+    between,
+    cut,
+    instant,
+    interval,
+    number,
+    percent,
+    share,
+    strays,
+    under,
+    words,
+)
 
 Explain = Callable[[Example], str]
 """The command that explains a run."""
@@ -167,6 +181,7 @@ def _coverage(found: Report) -> str:
             if found.question.scope.is_narrow else "",
             "".join(_p(f"Runs that are in no other figure, since {escape(_WHY_NOT[why])}: {runs:,}.", "warning")
                     for why, runs in found.not_replayable.items()),
+            _strays(seen, is_narrow=found.question.scope.is_narrow),
             _agents(seen),
             _silences(seen),
             _labels(seen),
@@ -184,6 +199,12 @@ _WHY_NOT = {
     "thresholds": "their facts were judged by other thresholds than the table has",
 }
 _MOST_ROWS = 50
+
+
+def _strays(seen: Coverage, *, is_narrow: bool) -> str:
+    rows, about = strays(seen.strays), about_strays(seen.strays, is_narrow=is_narrow)
+    table = _table("Records that are in no figure", ("What", "Records", "Share", "Of"), rows) if rows else ""
+    return table + (_p(about) if about else "")
 
 
 def _agents(seen: Coverage) -> str:

@@ -6,6 +6,7 @@ from schemas.types import EPOCH, to_iso
 from shadow.candidate import Candidate
 from shadow.coverage import Apart
 from shadow.shares import Share
+from shadow.strays import Strays
 
 NOTHING = "-"
 """Stands where there is no share, since nothing was counted."""
@@ -52,6 +53,31 @@ def apart(given: Apart) -> str:
     bounds = (("since", given.since), ("until", given.until))
     options = " ".join(f"--{name} {_hour(micros)}" for name, micros in bounds if micros is not None)
     return f"Runs a year or more from the others, which stretch the period: {given.runs:,}. Without them: {options}"
+
+
+def strays(found: Strays) -> list[tuple[str, int, str, int | str]]:
+    """A row for each sort of record that is in no figure: what, how many, their share, and of how many."""
+    lacks = (("without an event", found.without_event), ("that name neither event nor run", found.nameless))
+    rows: list[tuple[str, int, str, int | str]] = [
+        (f"{words(name)}s {lack}", part.count, share(part), part.of)
+        for lack, parts in lacks
+        for name, part in parts.items()
+    ]
+    if found.dead_letters:
+        rows.append(("dead letters that were not redriven", found.dead_letters, NOTHING, NOTHING))
+    return rows
+
+
+def about_strays(found: Strays, *, is_narrow: bool) -> str:
+    """What is to be known about these rows, or nothing. ``is_narrow``: whether an agent or a workflow was asked for."""
+    said = []
+    if found.one_in > 1:
+        said.append(f"Of companions one in {found.one_in:,} was looked at, chosen at random.")
+    if is_narrow and (found.without_event or found.nameless):
+        said.append("Companions name no agent and no workflow: they are those of all.")
+    if found.dead_letters:
+        said.append("Dead letters have neither tenant nor time: they are those of all.")
+    return " ".join(said)
 
 
 def _hour(micros: int) -> str:

@@ -340,6 +340,61 @@ def test_a_run_of_1970_is_named_with_the_option_that_leaves_it_out():
     assert "Without them" not in compare(home, "--since", "2026-03-01T01:00:00Z").text
 
 
+STRAYS = [
+    {"type": "recovery_action", "version": 1, "record_id": "a-1", "tenant": "acme", "run_id": "onlycomp",
+     "action": "reconciled"},
+    {"type": "recovery_action", "version": 1, "record_id": "a-2", "tenant": "acme", "run_id": "run-a",
+     "action": "reconciled"},
+    {"type": "legacy_exit", "version": 1, "record_id": "l", "tenant": "acme", "label": "DONE"},
+    {"type": "legacy_exit", "version": 1, "record_id": "m", "tenant": "acme", "label": "DONE", "event_id": ""},
+    *({"type": "legacy_exit", "version": 1, "record_id": f"d-{number}", "tenant": "acme", "event_id": "ev-a",
+       "label": "ok", "http_status": "200"} for number in range(561)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("verbs", [("classify", "load"), ("load", "classify")])
+def test_what_is_stored_and_in_no_figure_is_counted(verbs):
+    home = new_directory()
+    files = {"classify": write_lines(home / "events", [completed("a", 1)]), "load": write_lines(home / "more", STRAYS)}
+    for verb in verbs:
+        run(verb, files[verb], "--store", home / "store")
+    (home / "map.toml").write_text(MAPPING)
+    configured(home, "offramp.toml")
+    found = json.loads(compare(home, "--format", "json").out)["coverage"]["strays"]
+    assert {name: (part["count"], part["of"]) for name, part in found["without_event"].items()} == {
+        "recovery_action": (1, 2)
+    }
+    assert {name: (part["count"], part["of"]) for name, part in found["nameless"].items()} == {"legacy_exit": (2, 2)}
+    assert (found["dead_letters"], found["looked_at_one_in"]) == (561, 1)
+    shown = [" ".join(line.split()) for line in compare(home).text.splitlines()]
+    assert "recovery actions without an event 1 50.0% 2" in shown
+    assert "legacy exits that name neither event nor run 2 100.0% 2" in shown
+    assert "dead letters that were not redriven 561 - -" in shown
+    assert "Dead letters have neither tenant nor time: they are those of all." in shown
+    page = Page(compare(home, "--agent", "buyer", "--format", "html").text)
+    assert page.open == []
+    for words_of_it in ("recovery actions without an event", "legacy exits that name neither event nor run",
+                 "dead letters that were not redriven561", "Companions name no agent"):  # fmt: skip
+        assert words_of_it in page.text
+    rows = compare(home, "--format", "csv").text.splitlines()
+    assert [row.split(",")[1:5] for row in rows if row.startswith("stray,")] == [
+        ["recovery_action", "without_event", "1", "2"], ["legacy_exit", "nameless", "2", "2"],
+        ["dead_letter", "not_redriven", "561", ""],
+    ]  # fmt: skip
+    # Its event comes last.
+    late = completed("onlycomp", 2) | {"run_id": "onlycomp"}
+    assert run("classify", write_lines(home / "late", [late]), "--store", home / "store").status == 0
+    assert json.loads(compare(home, "--format", "json").out)["coverage"]["strays"]["without_event"] == {}
+
+
+def test_what_is_in_no_figure_is_said_only_where_there_is_any(home):
+    for form in ("table", "html", "csv"):
+        text = compare(home, "--format", form).text
+        assert "in no figure" not in text
+        assert "stray" not in text
+        assert "looked at" not in text
+
+
 def test_what_cannot_be_replayed_is_counted_and_left_out():
     """A run with steps, under another floor of confidence: its facts are not those of the candidate."""
     home = new_directory()
