@@ -25,6 +25,8 @@ def kept():
         open_store(Path(folder) / "s", holder="test", lock_timeout_s=0, now=lambda: NOW, wait=lambda _: None) as opened,
     ):
         opened.migrate()
+        # Copies stay as they are.
+        opened.execute("SYSTEM STOP MERGES")
         yield opened
 
 
