@@ -11,12 +11,12 @@ run (or actor), each as a whole JSON or Avro text.
 # ruff: noqa: S608 -- every statement is put together from the constants below
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from schemas.exits import ENVELOPES
-from sinks.rows import COMPANION_TABLES
+from sinks.rows import COMPANION_TABLES, change_column
 from sinks.store import ERASED, Key, Store
 
 _ERASED_TEXT = f"'{ERASED.decode()}'"
@@ -149,8 +149,15 @@ def _emptied(column: str) -> str:
     return f"{column} = if({column} IS NULL, NULL, '')"
 
 
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "recovery_actions": ("actor", "reason"),
+    "review_events": ("reviewer", "reason"),
+}
+"""Columns of companions that hold words, beside ``extensions``, which all of them have."""
+
+
 def _companion(record_type: str, table: str) -> _Kind:
-    words = {"recovery_actions": ("actor", "reason"), "review_events": ("reviewer", "reason")}.get(table, ())
+    words = _WORDS.get(table, ())
     changes = ", ".join([*map(_emptied, words), "extensions = map()"])
     still = " OR ".join([*(f"notEmpty(ifNull({name}, ''))" for name in words), "notEmpty(extensions)"])
     return _Kind(record_type, table, "tenant", "record_id", *_about(table), changes, _noted(record_type), f"({still})")
@@ -202,6 +209,20 @@ def without_words(envelope: bytes | None) -> bytes | None:
     given = json.loads(envelope)
     kept = {name: given[name] for name in _KEPT_OF_ENVELOPE[given["kind"]]} | _instead_of_words(given["kind"])
     return json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def without_evidence(table: str, stream: bytes, erased: Sequence[bool]) -> bytes:
+    """Rows of a record's table, those of erased records the same as :func:`erase` leaves them."""
+    if table == "terminal_events":
+        changed = change_column(stream, "event", lambda _text: ERASED, erased)
+        return change_column(changed, "trace_id", _empty, erased)
+    for name in _WORDS.get(table, ()):
+        stream = change_column(stream, name, _empty, erased)
+    return change_column(stream, "extensions", lambda _fields: [], erased)
+
+
+def _empty(text: str | None) -> str | None:
+    return None if text is None else ""
 
 
 _CONFLICT_BY_ACTOR = " OR ".join(f"JSONExtractString(text, {path}) = {{name:String}}" for path in _ACTOR_PATHS)
@@ -301,7 +322,8 @@ def erase(store: Store, subject: Subject, now: int) -> Iterator[str]:
             FROM {kind.table} FINAL WHERE ({_meant(kind, subject)}) AND {kind.still}
         """
         store.execute(sql, subject.parameters | {"erasure": str(now), "now": now})
-    for kind in (_EXITS, *_KINDS):
+    # Exits come last: a worker that did not see the notes yet may have added one.
+    for kind in (*_KINDS, _EXITS):
         if _overwrite(store, kind):
             yield kind.table
 

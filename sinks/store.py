@@ -328,7 +328,7 @@ class Store:
         return {(tenant, key): Known(*rest) for tenant, key, *rest in rows if (tenant, key) in wanted}
 
     def are_new(self, keys: bytes, record_type: str) -> bool:
-        """Whether none of the ``keys``, a stream of ``rows.encode_keys``, is stored or stands there twice.
+        """Whether none of the ``keys``, a stream of ``rows.encode_keys``, is stored, was erased or stands there twice.
 
         May say no where :meth:`identities` finds nothing, never the other way round.
         """
@@ -336,7 +336,15 @@ class Store:
         stored = f"SELECT 1 FROM {table} WHERE identity IN ({_PROBED})"  # noqa: S608 -- names
         sql = f"SELECT uniqExact(tenant, id) = count() AND NOT EXISTS ({stored}) FROM probe"  # noqa: S608 -- names
         ((new,),) = read_columns(self._engine.lookup(keys, sql))
-        return bool(new)
+        return bool(new) and not self.any_erased(keys, record_type)
+
+    def any_erased(self, keys: bytes, record_type: str) -> bool:
+        """Whether any of the ``keys``, as above, was erased on request. Costs next to nothing where nothing was."""
+        if not self._rows("SELECT count() AS n FROM erasures")[0]["n"]:
+            return False
+        sql = f"SELECT EXISTS ({_NOTED_AS_ERASED})"
+        ((found,),) = read_columns(self._engine.lookup(keys, sql, {"record_type": record_type}))
+        return bool(found)
 
     def classified(self, keys: Sequence[Key], table_digest: str, classifier_version: str) -> set[Key]:
         """Which of ``keys`` that decision table has classified under that version of the classifier."""

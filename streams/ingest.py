@@ -5,7 +5,7 @@ one is read again, and everything before it is idempotent by identity, so a run 
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +16,7 @@ from schemas.companions import COMPANIONS
 from schemas.errors import ErrorCode
 from schemas.exits import KINDS
 from schemas.types import EARLIEST
-from sinks.erasure import letter_key, without_words
+from sinks.erasure import letter_key, without_evidence, without_words
 from sinks.errors import StoreRejected
 from sinks.rows import (
     ConflictRow,
@@ -65,7 +65,12 @@ class Sink(Protocol):
         ...
 
     def are_new(self, keys: bytes, record_type: str, /) -> bool:
-        """Whether none of the keys, as ``rows.keys_of_ledger`` gives them, is stored or stands there twice."""
+        """Whether none of the keys, as ``rows.keys_of_ledger`` gives them, is stored, was erased or stands there
+        twice."""
+        ...
+
+    def any_erased(self, keys: bytes, record_type: str, /) -> bool:
+        """Whether any of the keys, as above, was erased on request."""
         ...
 
     def classified(self, keys: Sequence[Key], table_digest: str, classifier_version: str, /) -> set[Key]:
@@ -206,20 +211,20 @@ class Writer:
         """Store outcomes together, of any number of partitions."""
         if any(TERMINAL_EVENT in outcome.rows for outcome in batch):
             self._activate_first()
-        fates = self._write_new(batch) if self._is_all_new(batch, recorded) else self._write_ruled(batch, recorded)
-        report.fates.update(fates)
+        report.fates.update(self._write_ruled(batch, recorded) if recorded else self._write_unrecorded(batch))
         for outcome in batch:
             report.add(outcome)
 
     # --- a batch of which nothing is known, as most are: the workers' rows are right as they are
 
-    def _is_all_new(self, batch: list[Outcome], recorded: int) -> bool:
+    def _write_unrecorded(self, batch: list[Outcome]) -> Counter[tuple[str, Disposition]]:
         ledgers = [outcome.ledger for outcome in batch if outcome.counts]
-        if recorded or not ledgers:
-            return False
-        return all(self.sink.are_new(keys, kind) for kind, keys in keys_of_ledger(join_rows(ledgers)).items())
+        keys = keys_of_ledger(join_rows(ledgers)) if ledgers else {}
+        if ledgers and all(self.sink.are_new(of_kind, kind) for kind, of_kind in keys.items()):
+            return self._write_new(batch, keys)
+        return self._write_ruled(batch, 0)
 
-    def _write_new(self, batch: list[Outcome]) -> Counter[tuple[str, Disposition]]:
+    def _write_new(self, batch: list[Outcome], keys: Mapping[str, bytes]) -> Counter[tuple[str, Disposition]]:
         for kind in {kind: None for outcome in batch for kind in outcome.rows}:
             of_kind = [outcome.rows[kind] for outcome in batch if kind in outcome.rows]
             table = next(iter(of_kind[0]))
@@ -228,6 +233,9 @@ class Writer:
             except StoreRejected:
                 # Some row is bad. What was inserted is known by now, and stays.
                 return self._write_ruled(batch, 0)
+        if TERMINAL_EVENT in keys and self.sink.any_erased(keys[TERMINAL_EVENT], TERMINAL_EVENT):
+            # Since it was inserted. Its exit would bring back words of it.
+            return self._write_ruled(batch, 0)
         if events := [outcome.rows[TERMINAL_EVENT] for outcome in batch if TERMINAL_EVENT in outcome.rows]:
             self.sink.insert("exit_classifications", join_rows([rows["exit_classifications"] for rows in events]))
         letters = [letter for outcome in batch for letter in outcome.dead_letters]
@@ -309,14 +317,20 @@ class Writer:
     # --- writing
 
     def _store_records(self, kind: str, batch: list[Outcome], rulings: list[list[Ruling]]) -> list[DeadLetterRow]:
-        """Store the new records of a type. Returns what the store refused."""
+        """Store the new records of a type, without their evidence where that was erased and the row has gone by its age
+        since. Returns what the store refused."""
         streams = list(_of_kind(kind, batch, rulings))
+        new = [ruling.key for _, _, ruled in streams for ruling in ruled if ruling.fresh]
+        if not new:
+            return []
+        table, erased = streams[0][0], self.sink.erased(new, kind)
         fresh = [
-            _filtered(stream, [ruling.fresh for ruling in ruled])
+            _filtered(_without_evidence(table, stream, [ruling.key in erased for ruling in ruled]),
+                      [ruling.fresh for ruling in ruled])
             for _, stream, ruled in streams
             if any(ruling.fresh for ruling in ruled)
-        ]
-        return self._insert_isolating(kind, streams[0][0], join_rows(fresh)) if fresh else []
+        ]  # fmt: skip
+        return self._insert_isolating(kind, table, join_rows(fresh))
 
     def _store_conflicts(self, batch: list[Outcome], rulings: list[list[Ruling]], recorded: int) -> None:
         """Keep apart what has a known identity and other content, unless the ledger knows that it was done; without its
@@ -378,16 +392,18 @@ class Writer:
         """Store the classification of every event whose evidence is stored and that this table has not classified;
         without words where that was erased."""
         events = list(_of_kind(TERMINAL_EVENT, batch, rulings, "exit_classifications"))
-        known = [r.key for _, _, ruled in events for r in ruled if r.entry.disposition in _HELD and not r.fresh]
+        held = [ruling for _, _, ruled in events for ruling in ruled if ruling.entry.disposition in _HELD]
+        known = [ruling.key for ruling in held if not ruling.fresh]
         done = self.sink.classified(known, self.table.digest, CLASSIFIER_VERSION) if known else set()
-        erased = self.sink.erased([key for key in known if key not in done], TERMINAL_EVENT) if known else set()
+        owed = [ruling.key for ruling in held if ruling.key not in done]
+        erased = self.sink.erased(owed, TERMINAL_EVENT) if owed else set()
         flagged = [
             (_without_words(stream, [ruling.key in erased for ruling in ruled]),
              [_is_owed(ruling, done) for ruling in ruled])
             for _, stream, ruled in events
         ]  # fmt: skip
-        if owed := [_filtered(stream, flags) for stream, flags in flagged if any(flags)]:
-            self.sink.insert("exit_classifications", join_rows(owed))
+        if added := [_filtered(stream, flags) for stream, flags in flagged if any(flags)]:
+            self.sink.insert("exit_classifications", join_rows(added))
 
 
 def batches(outcomes: Iterable[Outcome]) -> Iterator[list[Outcome]]:
@@ -456,6 +472,11 @@ def _conflict_key(row: ConflictRow) -> Key:
 def _without_words(stream: bytes, erased: list[bool]) -> bytes:
     """Classifications, those of erased events as they were left."""
     return change_column(stream, "envelope", without_words, erased) if any(erased) else stream
+
+
+def _without_evidence(table: str, stream: bytes, erased: list[bool]) -> bytes:
+    """Rows of a record's table, those of erased records as they were left."""
+    return without_evidence(table, stream, erased) if any(erased) else stream
 
 
 def _filtered(stream: bytes, keep: list[bool]) -> bytes:

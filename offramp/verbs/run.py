@@ -32,7 +32,7 @@ def classify(
     """Read terminal events and companions from the broker; classify and store them.
 
     Writes nothing that a dispatcher reads. SIGTERM or Ctrl-C: the batch at hand is stored, then it ends. It goes on
-    where the ledger ends, however it ended. --until-end counts what other members of the group have committed as stored.
+    where the ledger ends, however it ended. With --until-end, what other members of the group have committed is stored.
     """
     from offramp.classifying import run_classify
     from offramp.session import start

@@ -143,6 +143,19 @@ def test_what_is_delivered_again_brings_nothing_back(store, made, tmp_path):
     assert unaccounted(store) == 0
 
 
+def test_what_has_expired_since_brings_nothing_back_either(store, tmp_path):
+    everything(store)
+    expired = ("terminal_events", "exit_classifications", "recovery_actions", "review_events", "legacy_exits")
+    deleted = [f"ALTER TABLE {table} DELETE WHERE true SETTINGS mutations_sync = 2" for table in expired]
+    assert run(store, *deleted, entry="tests.offramp.damage.main").status == 0
+    assert counts(store)["terminal_events"] == 0
+    run("classify", lines(tmp_path / "grown", [*RECORDS[:4], *RECORDS[5:10], events()[1]]), "--store", store)
+    assert counts(store)["terminal_events"] == 5
+    assert files_with(store, PLANTED) == []
+    assert files_with(store, SPARED)
+    assert unaccounted(store) == 0
+
+
 def test_other_content_under_an_erased_identity_is_erased_by_the_next_run(store, tmp_path):
     everything(store)
     changed = event(1, RUN) | {"workflow": f"{PLANTED}-again"}

@@ -66,7 +66,11 @@ class MemorySink:
 
     def are_new(self, keys: bytes, record_type: str) -> bool:
         asked = [(row["tenant"], row["id"]) for row in read_rows(keys)]
-        return len(set(asked)) == len(asked) and not self.identities(asked, record_type)
+        known = self.identities(asked, record_type) or self.erased(asked, record_type)
+        return len(set(asked)) == len(asked) and not known
+
+    def any_erased(self, keys: bytes, record_type: str) -> bool:
+        return bool(self.erased([(row["tenant"], row["id"]) for row in read_rows(keys)], record_type))
 
     def classified(self, keys: Sequence[Key], table_digest: str, classifier_version: str) -> set[Key]:
         done = {self._key("exit_classifications", row) for row in self.tables["exit_classifications"]}

@@ -272,6 +272,41 @@ def test_what_was_erased_comes_back_in_no_table(ingested):
     }  # fmt: skip
 
 
+class ErasedMeanwhile(MemorySink):
+    """Somebody erases an event right after the events of a batch were inserted."""
+
+    def insert(self, table, stream):
+        super().insert(table, stream)
+        if table == "terminal_events":
+            self.noted.add(("terminal_event", ("acme", "1")))
+
+
+@pytest.mark.parametrize("lines", [[event("1"), event("2")], [event("1"), event("2"), event("2")]])
+def test_what_is_erased_while_its_batch_is_stored_gets_an_exit_without_words(ingested, lines):
+    sink = ErasedMeanwhile()
+    ingested(sink, lines)
+    words = {row["event_id"]: json.loads(row["envelope"])["explanation"] for row in sink.tables["exit_classifications"]}
+    assert words["1"] == "[erased]" != words["2"]
+    assert len(sink.tables["exit_classifications"]) == len(sink.tables["terminal_events"]) == 2
+    assert len(sink.tables["ingest_ledger"]) == len(lines)
+
+
+def test_what_was_erased_and_has_expired_is_stored_without_its_evidence_when_it_comes_again(ingested):
+    sink, review = MemorySink(), companion("c", "review_event", reason="x", extensions={"vendor": "y"})
+    lines = [event("1", trace_id="t"), event("2", trace_id="t"), review, review | {"record_id": "d"}]
+    sink.noted = {("terminal_event", ("acme", "1")), ("review_event", ("acme", "c"))}
+    ingested(sink, lines)
+    events = {row["event_id"]: row for row in sink.tables["terminal_events"]}
+    assert (events["1"]["event"], events["1"]["trace_id"]) == (b'{"type":"erased"}', "")
+    assert (b'"acme"' in events["2"]["event"], events["2"]["trace_id"]) == (True, "t")
+    reviews = {row["record_id"]: row for row in sink.tables["review_events"]}
+    left = [(row["reviewer"], row["reason"], dict(row["extensions"])) for row in (reviews["c"], reviews["d"])]
+    assert left == [(None, "", {}), (None, "x", {"vendor": "y"})]
+    words = {row["event_id"]: json.loads(row["envelope"])["explanation"] for row in sink.tables["exit_classifications"]}
+    assert words["1"] == "[erased]" != words["2"]
+    assert len(sink.tables["ingest_ledger"]) == len(lines)
+
+
 def test_a_table_is_activated_once_until_another_is(ingested):
     sink = MemorySink()
     for table in (TABLE, TABLE, OTHER, OTHER, TABLE):
