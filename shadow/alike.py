@@ -75,8 +75,9 @@ class Runs:
         changed = self._changed(columns)
         if self.candidate is None or not changed:
             return _alike(self.stored, columns, values, keys or {})
-        needed = {*columns, *self.candidate.needed(changed)}
-        return self.candidate.judged(_alike(self.stored, needed, values, keys or {}, self.changed), changed)
+        needed = {*columns} - changed | self.candidate.needed(changed)
+        groups = _alike(self.stored, needed, values, keys or {}, self.changed)
+        return self.candidate.judged(groups, changed, needed)
 
     def _changed(self, columns: Collection[str]) -> set[str]:
         """Those of the columns in which the candidate may differ from what is stored."""

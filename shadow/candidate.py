@@ -22,17 +22,17 @@ _JUDGED = """(
 )"""
 # What each column that a table changes is made of, among those that are stored.
 _EXIT = ("pairing", "kind", "fact_bits")
-_PAIR = (*_EXIT, "facts", "legacy_kind", "legacy_retries", "verdict")
+_PAIR = (*_EXIT, "facts", "legacy_kind", "legacy_retries")
 _MADE_OF: Mapping[str, tuple[str, ...]] = {
     "kind": _EXIT,
     "rule_id": (*_EXIT, "rule_id"),
     "reason_code": (*_EXIT, "rule_id", "reason_code"),
     "verified": (*_EXIT, "verified"),
-    "ambiguous": (*_EXIT, "facts", "legacy_retries", "ambiguous"),
+    "ambiguous": (*_EXIT, "facts", "legacy_retries"),
     "verdict": _PAIR,
-    "disagreement": (*_PAIR, "disagreement"),
-    "owner": (*_PAIR, "owner"),
-    "harm": (*_PAIR, "harm"),
+    "disagreement": _PAIR,
+    "owner": _PAIR,
+    "harm": _PAIR,
     "recovery": (*_EXIT, "recovery", "actions", "decisions", "overrode"),
 }
 
@@ -64,11 +64,11 @@ class Candidate(NamedTuple):
         """What :meth:`judged` reads to give ``columns``, names of ``v_comparison``."""
         return {*_EXIT, *(each for name in columns for each in _MADE_OF.get(name, (name,)))}
 
-    def judged(self, rows: str, columns: Collection[str]) -> str:
+    def judged(self, rows: str, columns: Collection[str], there: Collection[str] | None = None) -> str:
         """``rows``, SQL of runs or of runs that are alike, with those of ``columns`` that depend on the table as it
-        would have them. The rows must have what is ``needed``."""
-        exits = _replaced(self._exits(), {"kind", *columns})
-        return _JUDGED.format(rows=rows, exits=exits, pairs=_replaced(_pairs(), columns))
+        would have them. The rows must have what is ``needed``; ``there`` names what they have, None for all columns."""
+        exits = _with(self._exits(), {"kind", *columns}, there)
+        return _JUDGED.format(rows=rows, exits=exits, pairs=_with(_pairs(), columns, there))
 
     def _exits(self) -> dict[str, str]:
         said = exit_sql(self.table, "stored.fact_bits")
@@ -99,7 +99,7 @@ def _pairs() -> dict[str, str]:
     recovery = recovery_sql("exits.kind", "exits.actions", "exits.decisions", "exits.overrode")
     return {
         "ambiguous": flags["ambiguous"],
-        "verdict": f"if({paired}, {judged.verdict}, toString(exits.verdict))",
+        "verdict": f"if({paired}, {judged.verdict}, 'unpaired')",
         "disagreement": f"if({paired}, {judged.disagreement}, '')",
         "owner": f"if({paired}, {judged.owner}, '')",
         "harm": f"if({paired}, {judged.harm}, '')",
@@ -107,6 +107,10 @@ def _pairs() -> dict[str, str]:
     }
 
 
-def _replaced(made: Mapping[str, str], columns: Collection[str]) -> str:
-    parts = [f"{sql} AS {name}" for name, sql in made.items() if name in columns]
-    return f"REPLACE ({', '.join(parts)})" if parts else ""
+def _with(made: Mapping[str, str], columns: Collection[str], there: Collection[str] | None) -> str:
+    """What follows the star of a SELECT, so that it gives ``columns`` as they are ``made``, in place of those that are
+    there and beside them."""
+    shown = {name: f"{sql} AS {name}" for name, sql in made.items() if name in columns}
+    instead = [text for name, text in shown.items() if there is None or name in there]
+    beside = [f", {text}" for name, text in shown.items() if there is not None and name not in there]
+    return (f"REPLACE ({', '.join(instead)})" if instead else "") + "".join(beside)
