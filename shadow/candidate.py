@@ -27,7 +27,7 @@ _MADE_OF: Mapping[str, tuple[str, ...]] = {
     "kind": _EXIT,
     "rule_id": (*_EXIT, "rule_id"),
     "reason_code": (*_EXIT, "rule_id", "reason_code"),
-    "verified": (*_EXIT, "verified"),
+    "verified": _EXIT,
     "ambiguous": (*_EXIT, "facts", "legacy_retries"),
     "verdict": _PAIR,
     "disagreement": _PAIR,
@@ -35,8 +35,6 @@ _MADE_OF: Mapping[str, tuple[str, ...]] = {
     "harm": _PAIR,
     "recovery": (*_EXIT, "recovery", "actions", "decisions", "overrode"),
 }
-
-
 OF_KIND = frozenset({"kind", "ambiguous", "verdict", "disagreement", "owner", "harm", "recovery"})
 """What a table leaves as it is where the kind of the exit is the same."""
 
@@ -61,8 +59,8 @@ class Candidate(NamedTuple):
         return frozenset(_MADE_OF)
 
     def needed(self, columns: Collection[str]) -> set[str]:
-        """What :meth:`judged` reads to give ``columns``, names of ``v_comparison``."""
-        return {*_EXIT, *(each for name in columns for each in _MADE_OF.get(name, (name,)))}
+        """What :meth:`judged` reads to give ``columns``, of those that it ``may_change``."""
+        return {*_EXIT, *(each for name in columns for each in _MADE_OF[name])}
 
     def judged(self, rows: str, columns: Collection[str], there: Collection[str] | None = None) -> str:
         """``rows``, SQL of runs or of runs that are alike, with those of ``columns`` that depend on the table as it

@@ -18,11 +18,11 @@ from schemas.exits import KINDS
 from shadow.accepted import Accepted
 from shadow.candidate import Candidate
 from shadow.disagreement import judge, pair_of
-from shadow.literal import literal
 from shadow.recovery import recovery
 from shadow.report import LEGACY_KINDS, SLICES, WORST_FIRST, Question, report
 from shadow.scope import Scope
 from sinks.store import open_store
+from tests.shadow.literals import value
 
 NOW, MINUTE = 1_772_323_200_000_000, 60_000_000
 FACTS = (
@@ -35,6 +35,7 @@ COLUMNS = (
     "legacy_label", "legacy_retries", "verdict", "disagreement", "owner", "harm", "actions", "decisions", "overrode",
     "recovery", "reversed", "settled_at",
 )  # fmt: skip
+
 EDITED = default_text().replace('when = "no_progress"', 'when = "no_progress or dependency_failed"')
 EDITED = EDITED.replace('when = "omission and safe_partial"', 'when = "omission and safe_partial and no_progress"')
 
@@ -80,14 +81,6 @@ def runs(draw):
     made = exit_of(row, edited=False)
     # An older version calls other bits by the same names, so that bits alone do not tell facts.
     return made if row["classifier_version"] == "now" else made | {"fact_bits": made["fact_bits"] ^ 1 << 3}
-
-
-def value(given_value):
-    if given_value is None:
-        return "NULL"
-    if isinstance(given_value, list):
-        return f"[{', '.join(map(value, given_value))}]"
-    return literal(given_value) if isinstance(given_value, str) else str(given_value)
 
 
 def written(row, number):

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from schemas.exits import KINDS
 from shadow.costs import CostsError, bill, parse
 from shadow.disagreement import NAMES
-from shadow.literal import literal
 from shadow.report import LEGACY_KINDS, SLICES, WORST_FIRST, Question, report
 from shadow.scope import Scope
 from shadow.shares import Share
 from shadow.wording import percent, sparkline
 from sinks.store import open_store
+from tests.shadow.literals import value
 
 NOW, HOUR = 1_772_323_200_000_000, 3_600_000_000
 PATIENCE = 2 * HOUR
@@ -27,6 +27,7 @@ COLUMNS = (
     "obligations", "ambiguous", "packet_completeness", "legacy_kind", "legacy_label", "legacy_contested", "verdict",
     "disagreement", "owner", "harm", "recovery", "reversed", "settled_at",
 )  # fmt: skip
+
 FACTS = ("completion_claimed", "predicate_unsatisfied", "no_progress", "budget_exhausted")
 AWKWARD = ("o'neill\\", "größe\n", "<b>", "")
 
@@ -67,14 +68,6 @@ def compared(draw):
         "recovery": "silent" if lone else draw(st.sampled_from(["silent", "supports", "contradicts"])),
         "reversed": kind == "partial" and draw(st.booleans()),
     }  # fmt: skip
-
-
-def value(given_value):
-    if given_value is None:
-        return "NULL"
-    if isinstance(given_value, list):
-        return f"[{', '.join(map(value, given_value))}]"
-    return literal(given_value) if isinstance(given_value, str) else str(given_value)
 
 
 def written(row, number):
