@@ -16,23 +16,26 @@ from sinks.open_items import OpenItemsReader
 from streams.lifecycle.ageing import is_breached
 from streams.lifecycle.alerting import open_items
 from streams.lifecycle.exits import exit_of
-from streams.lifecycle.items import OpenPartial, OpenReview, RunItems, current, items_of
+from streams.lifecycle.items import OpenPartial, OpenReview, current, items_of
 from streams.lifecycle.knowledge import OpenItems
 from streams.lifecycle.records import Exit, Note, QueueTerms, RunKey, Subject, note_of, subjects_of
 from streams.lifecycle.sync import CHUNK_RUNS, terms_in
 
 _Key = tuple[str, str]
 """What an item is, and its event."""
+_About = Mapping[str, Sequence[Note]]
+"""Notes by the event that they are about."""
 _OVERLAP_US, _ANEW_US = 120_000_000, 900_000_000
 """How far a reading goes back behind the last one, for late rows and other clocks; and how long until all is read
 again, for what came later than that, or was erased."""
 
 
 def open_at(reader: OpenItemsReader, now: int) -> list[OpenItem]:
-    """What is open at ``now``, of all that is stored: by way of the few runs of which something may be open, since the
-    views of open items cost several times as much. Raises what the store raises."""
-    found = stays(reader, reader.unsettled_runs())
-    return [stay.item for stay in found if _stands(stay, now)]
+    """What is open at ``now``, by all that is stored, as the lifecycle app judges it: what a fast clock dated later has
+    happened too. By way of the few runs of which something may be open, since the views of open items cost several
+    times as much. Raises what the store raises."""
+    found = _courses(reader, reader.unsettled_runs())
+    return [_as_of(item, now) for exits, about in found for item in _open(exits, about).values()]
 
 
 @dataclass
@@ -42,7 +45,7 @@ class OpenNow:
     ``reader`` may be another each time, of the same store. Used by one thread at a time.
     """
 
-    _stays: dict[RunKey, list[Stay]] = field(default_factory=dict, repr=False)
+    _open: dict[RunKey, list[OpenPartial | OpenReview]] = field(default_factory=dict, repr=False)
     _terms: tuple[Any, ...] = ()
     _read_at: int = 0
     _all_at: int = 0
@@ -53,14 +56,14 @@ class OpenNow:
         terms = reader.activations(), {row["table_digest"]: row for row in reader.obligation_queues()}
         whole = terms != self._terms or not self._read_at <= now < self._all_at + _ANEW_US
         runs = reader.unsettled_runs() if whole else self._touched(reader)
-        again, found = set(runs), defaultdict(list)
-        for stay in stays(reader, runs):
-            if stay.until is None or now < stay.until:
-                found[stay.item.scope.tenant, stay.item.run_id].append(stay)
-        known = {} if whole else {run: known for run, known in self._stays.items() if run not in again}
-        self._stays, self._terms, self._read_at = known | found, terms, now
+        again = set(runs)
+        known = {} if whole else {run: items for run, items in self._open.items() if run not in again}
+        for exits, about in _courses(reader, runs):
+            if items := _open(exits, about):
+                known[exits[0].run] = list(items.values())
+        self._open, self._terms, self._read_at = known, terms, now
         self._all_at = now if whole else self._all_at
-        return [stay.item for known in self._stays.values() for stay in known if _stands(stay, now)]
+        return [_as_of(item, now) for items in known.values() for item in items]
 
     def _touched(self, reader: OpenItemsReader) -> list[RunKey]:
         """Runs of which something was stored since the last reading. One that ends well matters if it had something
@@ -69,12 +72,17 @@ class OpenNow:
         notes = [row for rows in stored.notes.values() for row in rows]
         events = {(row["tenant"], row["event_id"]) for row in notes if row["event_id"]}
         runs = {(row["tenant"], row["run_id"]) for row in (*stored.exits, *notes) if row["run_id"]}
-        runs.update(run for run in stored.settled_runs if run in self._stays)
+        runs.update(run for run in stored.settled_runs if run in self._open)
         return sorted(runs.union(reader.runs_of(sorted(events))))
 
 
 def stays(reader: OpenItemsReader, runs: Sequence[RunKey]) -> Iterator[Stay]:
     """When the items of these runs were open, and as what. Raises what the store raises."""
+    return (stay for exits, about in _courses(reader, runs) for stay in stays_of_run(exits, about))
+
+
+def _courses(reader: OpenItemsReader, runs: Sequence[RunKey]) -> Iterator[tuple[list[Exit], _About]]:
+    """Of each of these runs that is stored: the current exits of its events, and the notes about each."""
     rows = reader.obligation_queues()
     terms = terms_in(
         {row["table_digest"]: QueueTerms(row["queue"], row["owner"], row["deadline_micros"]) for row in rows}
@@ -88,16 +96,22 @@ def stays(reader: OpenItemsReader, runs: Sequence[RunKey]) -> Iterator[Stay]:
             versions[exit_.run][exit_.event_id].append(exit_)
         notes = _by_subject(note_of(row, kind, stored=True) for kind, found in stored.notes.items() for row in found)
         for events in versions.values():
-            yield from stays_of_run([current(each, activations) for each in events.values()], notes)
+            exits = [current(each, activations) for each in events.values()]
+            yield exits, notes_about(exits, notes)
 
 
-def stays_of_run(exits: Sequence[Exit], notes: Mapping[Subject, Sequence[Note]]) -> Iterator[Stay]:
-    """The same of one run: the current exits of its events, and notes by what they are about."""
-    about = {exit_.event_id: [n for s in subjects_of(exit_) for n in notes.get(s, ())] for exit_ in exits}
+def notes_about(exits: Iterable[Exit], notes: Mapping[Subject, Sequence[Note]]) -> dict[str, list[Note]]:
+    """Of all notes by what they are about, those about each of these exits, by its event."""
+    return {exit_.event_id: [n for s in subjects_of(exit_) for n in notes.get(s, ())] for exit_ in exits}
+
+
+def stays_of_run(exits: Sequence[Exit], about: _About) -> Iterator[Stay]:
+    """The same of one run: the current exits of its events, and the notes about each."""
     begun: dict[_Key, tuple[int, OpenPartial | OpenReview]] = {}
     for now, until in pairwise([*_moments(exits, about), None]):
         assert now is not None  # noqa: S101 -- the last one alone is none
-        found = _items(items_of([e for e in exits if e.occurred_at <= now], lambda e: _by(about[e.event_id], now)))  # noqa: B023 -- called at once
+        by_then = {event: _by(noted, now) for event, noted in about.items()}
+        found = _open([exit_ for exit_ in exits if exit_.occurred_at <= now], by_then)
         for key in [key for key, (_, item) in begun.items() if found.get(key) != item]:
             yield from _split(*begun.pop(key), now)
         for key, item in found.items():
@@ -105,10 +119,6 @@ def stays_of_run(exits: Sequence[Exit], notes: Mapping[Subject, Sequence[Note]])
         if until is None:
             for since, item in begun.values():
                 yield from _split(since, item, None)
-
-
-def _stands(stay: Stay, now: int) -> bool:
-    return stay.since <= now and (stay.until is None or now < stay.until)
 
 
 def _by_subject(notes: Iterable[Note | None]) -> dict[Subject, list[Note]]:
@@ -134,7 +144,8 @@ def _by(notes: Sequence[Note], now: int) -> list[Note]:
     return [note for note in notes if note.at is None or note.at <= now]
 
 
-def _items(found: RunItems) -> dict[_Key, OpenPartial | OpenReview]:
+def _open(exits: Sequence[Exit], about: _About) -> dict[_Key, OpenPartial | OpenReview]:
+    found = items_of(exits, lambda exit_: about[exit_.event_id])
     partials = {("partial", item.event_id): item for item in found.partials}
     return {**partials, **{("review", item.event_id): item for item in found.reviews}}
 
