@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from classifier.condition import All, Always, Any, Condition, Holds, Not, parse
-from classifier.facts import BY_NAME
+from classifier.facts import BY_NAME, FACTS
 from classifier.invariants import RULES
 from classifier.outcomes import BY_CASE, GUARDED, cases_of, outcomes
 from classifier.run import PREDICATE_SATISFIED
@@ -59,6 +59,13 @@ def exit_sql(table: Table, column: str = COLUMN) -> ExitSql:
         verified=f"{kind} = 'completed' AND {condition_sql(Holds(PREDICATE_SATISFIED), column)}",
         prohibited=_prohibited(column),
     )
+
+
+def facts_sql(column: str = COLUMN) -> str:
+    """The names of the facts in ``column``, sorted: an Array(String), as :func:`classifier.facts.names` gives them."""
+    ordered = sorted(FACTS, key=lambda fact: fact.name)
+    names, places = ", ".join(_text(fact.name) for fact in ordered), ", ".join(str(fact.position) for fact in ordered)
+    return f"arrayFilter((name, place) -> bitTest({column}, place), [{names}], [{places}])"
 
 
 def condition_sql(condition: Condition, column: str = COLUMN) -> str:

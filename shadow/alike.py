@@ -51,7 +51,8 @@ class Runs:
         """The same, with what the candidate changes, so that it need not be asked of what it leaves alone."""
         if self.candidate is None:
             return self
-        groups = self.alike({"kind"}, {})
+        there = {"kind", *self.candidate.needed({"kind"})}
+        groups = self.candidate.judged(_alike(self.stored, there, {}, {}), {"kind"}, there)
         sql = f"SELECT groupUniqArray(fact_bits) AS bits FROM {groups} WHERE kind != decided_kind"  # noqa: S608 -- ours
         return replace(self, changed=frozenset(select(sql, self.scope.parameters)[0]["bits"]))
 

@@ -3,7 +3,9 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from classifier.sql import exit_sql
+from classifier.condition import Holds
+from classifier.facts import BY_NAME
+from classifier.sql import condition_sql, exit_sql, facts_sql
 from classifier.table import Table
 from shadow.disagreement import flags_sql, judge_sql
 from shadow.recovery import recovery_sql
@@ -18,22 +20,24 @@ _NOT_REPLAYABLE = """
 """
 _JUDGED = """(
     SELECT exits.* {pairs}
-    FROM (SELECT stored.* {exits}, stored.kind AS decided_kind FROM {rows} AS stored) AS exits
+    FROM (SELECT stored.* {exits} {decided} FROM {rows} AS stored) AS exits
 )"""
 # What each column that a table changes is made of, among those that are stored.
-_EXIT = ("pairing", "kind", "fact_bits")
-_PAIR = (*_EXIT, "facts", "legacy_kind", "legacy_retries")
+_EXIT = ("pairing", "fact_bits")
+_PAIR = (*_EXIT, "legacy_kind", "legacy_retries")
 _MADE_OF: Mapping[str, tuple[str, ...]] = {
     "kind": _EXIT,
     "rule_id": (*_EXIT, "rule_id"),
     "reason_code": (*_EXIT, "rule_id", "reason_code"),
     "verified": _EXIT,
-    "ambiguous": (*_EXIT, "facts", "legacy_retries"),
+    "facts": ("fact_bits",),
+    "prohibited": _EXIT,
+    "ambiguous": (*_EXIT, "legacy_retries"),
     "verdict": _PAIR,
     "disagreement": _PAIR,
     "owner": _PAIR,
     "harm": _PAIR,
-    "recovery": (*_EXIT, "recovery", "actions", "decisions", "overrode"),
+    "recovery": (*_EXIT, "kind", "recovery", "actions", "decisions", "overrode"),
 }
 OF_KIND = frozenset({"kind", "ambiguous", "verdict", "disagreement", "owner", "harm", "recovery"})
 """What a table leaves as it is where the kind of the exit is the same."""
@@ -64,9 +68,11 @@ class Candidate(NamedTuple):
 
     def judged(self, rows: str, columns: Collection[str], there: Collection[str] | None = None) -> str:
         """``rows``, SQL of runs or of runs that are alike, with those of ``columns`` that depend on the table as it
-        would have them. The rows must have what is ``needed``; ``there`` names what they have, None for all columns."""
+        would have them. The rows must have what is ``needed``; ``there`` names what they have, None for all columns.
+        Where they have a kind it is shown, too, as ``decided_kind``."""
         exits = _with(self._exits(), {"kind", *columns}, there)
-        return _JUDGED.format(rows=rows, exits=exits, pairs=_with(_pairs(), columns, there))
+        decided = ", stored.kind AS decided_kind" if there is None or "kind" in there else ""
+        return _JUDGED.format(rows=rows, exits=exits, decided=decided, pairs=_with(_pairs(), columns, there))
 
     def _exits(self) -> dict[str, str]:
         said = exit_sql(self.table, "stored.fact_bits")
@@ -81,6 +87,9 @@ class Candidate(NamedTuple):
             "rule_id": f"if({missing}, '', {said.rule_id})",
             "reason_code": reason,
             "verified": said.verified,
+            # The same as what is stored, and cheaper: arrays take long to read.
+            "facts": facts_sql("stored.fact_bits"),
+            "prohibited": f"if({missing}, [], {said.prohibited})",
         }
 
     def not_replayable(self, select: Select, scope: Scope) -> dict[str, int]:
@@ -90,7 +99,7 @@ class Candidate(NamedTuple):
 
 
 def _pairs() -> dict[str, str]:
-    flags = flags_sql("exits.kind", "exits.facts", "exits.legacy_retries")
+    flags = flags_sql("exits.kind", _holds, "exits.legacy_retries")
     judged = judge_sql({"kind": "exits.kind", "legacy_kind": "exits.legacy_kind", **flags})
     paired = "exits.pairing = 'paired'"
     # What the agent proposed, and a reviewer went against, is the same whatever table decides.
@@ -103,6 +112,10 @@ def _pairs() -> dict[str, str]:
         "harm": f"if({paired}, {judged.harm}, '')",
         "recovery": f"if(exits.kind = exits.decided_kind, toString(exits.recovery), {recovery})",
     }
+
+
+def _holds(fact: str) -> str:
+    return condition_sql(Holds(BY_NAME[fact]), "exits.fact_bits")
 
 
 def _with(made: Mapping[str, str], columns: Collection[str], there: Collection[str] | None) -> str:

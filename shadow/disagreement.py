@@ -5,13 +5,13 @@ Source: exit contracts, section 7. The first row that holds names the difference
 ``premature_completion`` what goes to people for its predicate alone, since otherwise no run could bear that name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
 from schemas.exits import KINDS
-from shadow.literal import literal, literals
+from shadow.literal import literals
 
 UNCLASSIFIED = "unclassified_disagreement"
 ERROR = "error"
@@ -166,13 +166,9 @@ def _index_sql(kind: str, kinds: tuple[str, ...]) -> str:
     return f"transform({kind}, [{literals(kinds)}], [{numbers}], 0)"
 
 
-def flags_sql(kind: str, facts: str, retries: str) -> dict[str, str]:
-    """The flags of :class:`Pair` from the columns of the store: an exit kind, the names of its facts, and a Nullable
-    number of retries."""
-
-    def holds(fact: str) -> str:
-        return f"has({facts}, {literal(fact)})"
-
+def flags_sql(kind: str, holds: Callable[[str], str], retries: str) -> dict[str, str]:
+    """The flags of :class:`Pair` as SQL: over an exit kind and a Nullable number of retries, and ``holds``, which gives
+    for the name of a fact whether it holds."""
     to_people = f"{kind} = 'human_queue'"
     premature = " OR ".join(map(holds, PREMATURE_FACTS))
     return {

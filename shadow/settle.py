@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from shadow.disagreement import ROWS, flags_sql, judge_sql
+from shadow.literal import literal
 from shadow.mapping import LabelMapping
 from shadow.recovery import WORDS, recovery_sql
 from sinks.comparisons import Comparisons, Judgement, Progress, Settling
@@ -86,7 +87,7 @@ def _grounds(mapping: LabelMapping, tables: list[tuple[str, str]]) -> str:
 
 def judgement(mapping: LabelMapping) -> Judgement:
     """What to make of a run, by the columns of ``comparisons``."""
-    flags = flags_sql("kind", "facts", "legacy_retries")
+    flags = flags_sql("kind", lambda fact: f"has(facts, {literal(fact)})", "legacy_retries")
     verdict = judge_sql({"kind": "kind", "legacy_kind": "legacy_kind", **flags})
     return Judgement(
         legacy_kind=mapping.sql(),

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from classifier.decide import TABLE_VIOLATES_INVARIANT, Classifier
-from classifier.facts import FACTS
+from classifier.facts import FACTS, names
 from classifier.outcomes import outcomes
-from classifier.sql import condition_sql, exit_sql
+from classifier.sql import condition_sql, exit_sql, facts_sql
 from classifier.table import Table, default_text, load
 from tests.cases import load_cases
 from tests.classifier.answers import default_classifier
@@ -138,3 +138,9 @@ def test_any_expression_may_stand_for_the_column():
     wanted = exit_sql(load(DEFAULT), "x.bits")
     assert "fact_bits" not in wanted.kind
     assert wanted.kind.replace("x.bits", "fact_bits") == exit_sql(load(DEFAULT)).kind
+
+
+def test_facts_by_name_of_any_set_of_facts():
+    found = computed({"facts": facts_sql("fact_bits")}, _random_bits())
+    assert [tuple(row["facts"]) for row in found] == [*map(names, _random_bits())]
+    assert max(len(row["facts"]) for row in found) > len(FACTS) / 2

@@ -133,7 +133,7 @@ def test_flags_come_from_facts_and_retries_alike(store):
         f"CAST(('{kind}', {facts}, {'NULL' if retries is None else retries}), '{_CASE}')"
         for kind, facts, retries in cases
     )
-    flags = flags_sql("row.1", "row.2", "row.3")
+    flags = flags_sql("row.1", lambda fact: f"has(row.2, {literal(fact)})", "row.3")
     sql = ", ".join(f"{flags[name]} AS {name}" for name in FLAGS)
     found = store.select(f"SELECT {sql} FROM (SELECT arrayJoin([{rows}]) AS row)")  # noqa: S608
     wanted = [pair_of(kind, frozenset(facts), "error", retries) for kind, facts, retries in cases]
