@@ -224,12 +224,17 @@ def test_the_summary_fits_a_person(store):
     assert f"run {RUN} of tenant acme: 5 erased" in done.text
 
 
+def some_runs(store):
+    """Runs of every kind of envelope, two of each, since erasing takes its time."""
+    rows = ask(store, "SELECT tenant, run_id FROM v_classifications ORDER BY run_id LIMIT 2 BY kind")
+    return sorted({(row["tenant"], row["run_id"]) for row in rows})
+
+
 def test_every_kind_of_envelope_keeps_its_shape_and_loses_its_words(tmp_path):
     run("classify", lines(tmp_path / "all", events()), "--store", tmp_path / "store")
-    ids = sorted({(each["tenant"], each["run_id"]) for each in events()})
     kinds = set()
     before = ask(tmp_path / "store", "SELECT event_id, envelope FROM v_classifications WHERE envelope IS NOT NULL")
-    for tenant, run_id in ids[::2]:
+    for tenant, run_id in some_runs(tmp_path / "store"):
         erase(tmp_path / "store", "--run", tenant, run_id)
     erased = {row["event_id"] for row in ask(tmp_path / "store", "SELECT record_id AS event_id FROM erasures")}
     sql = "SELECT event_id, envelope FROM v_classifications WHERE envelope IS NOT NULL"
@@ -252,8 +257,7 @@ def test_every_kind_of_envelope_keeps_its_shape_and_loses_its_words(tmp_path):
 def test_what_is_delivered_again_and_decided_by_another_table_brings_no_words_back(tmp_path):
     store = tmp_path / "store"
     run("classify", lines(tmp_path / "all", events()), "--store", store)
-    erased = sorted({(each["tenant"], each["run_id"]) for each in events()})[::2]
-    for tenant, run_id in erased:
+    for tenant, run_id in some_runs(store):
         erase(store, "--run", tenant, run_id)
     sql = """
         SELECT event_id, envelope, kind FROM v_classifications
