@@ -1,7 +1,6 @@
 """The classify worker, wired: settings to broker, registry, store and stages."""
 
 import math
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from streams.kafka.seam import Admin, Client, Subscription, TopicPartition
 from streams.logs import log_to
 from streams.messages import NoRegistry
 from streams.observer import WorkerObserver
-from streams.parallel import Pool, WorkerLostError
+from streams.parallel import Pool, WorkerLostError, cores
 from streams.start import Start, StartUnknownError
 from streams.topics import Topics
 from streams.worker import Outcome, Setup, Task
@@ -150,9 +149,8 @@ def _judging(session: Session) -> Iterator[Callable[[Task], "Future[Outcome]"]]:
 
 def _processes() -> int:
     """As many as one consumer and one store keep at work, and none where they would only take turns."""
-    # Of a container or a pinned process not every core is ours; not every system can tell.
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MOST_PROCESSES) if cores > 1 else 0
+    ours = cores()
+    return min(ours, MOST_PROCESSES) if ours > 1 else 0
 
 
 def _setup(session: Session) -> Setup:

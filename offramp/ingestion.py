@@ -1,6 +1,5 @@
 """Files into the pipeline: what ``classify`` and ``load`` have in common."""
 
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from schemas.exits import KINDS
 from sinks.rows import Disposition
 from streams.files import SOURCE_KIND, STDIN, Source, chunks, open_source
 from streams.ingest import Report, Writer
-from streams.parallel import Pool, WorkerLostError
+from streams.parallel import Pool, WorkerLostError, cores
 from streams.worker import TERMINAL_EVENT, Outcome, Setup, Task
 
 SMALL_BYTES = 8 << 20
@@ -74,7 +73,7 @@ class Ingestion:
         chosen = self.session.settings.classify.workers
         if chosen is not None:
             return chosen
-        return 0 if source.size <= SMALL_BYTES else os.cpu_count() or 1
+        return 0 if source.size <= SMALL_BYTES else cores()
 
     def _followed(self, source: Source, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         """Show progress as outcomes come, not as batches of them are stored, which takes seconds each."""

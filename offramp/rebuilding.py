@@ -1,7 +1,6 @@
 """Stored evidence through the classifier again: what ``rebuild`` does and shows."""
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +11,7 @@ from offramp.period import Period
 from offramp.session import Session
 from sinks.store import Store
 from streams.ingest import activate
-from streams.parallel import Pool, WorkerLostError
+from streams.parallel import Pool, WorkerLostError, cores
 from streams.rebuild import PAGE_EVENTS, Exit, Rebuild, Report
 
 SMALL_EVENTS = 5_000
@@ -61,7 +60,7 @@ class Rebuilding:
         chosen = self.session.settings.classify.workers
         if chosen is not None:
             return chosen
-        return 0 if events <= SMALL_EVENTS else os.cpu_count() or 1
+        return 0 if events <= SMALL_EVENTS else cores()
 
     # --- for programs
 

@@ -43,6 +43,12 @@ class WorkerLostError(RuntimeError):
     stored; running the command again goes on where this one ended."""
 
 
+def cores() -> int:
+    """How many cores this process may use; at least one."""
+    # Of a container or a pinned process not every core is ours; not every system can tell.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 _TASKS_EACH = 4
 """Tasks under way per process. Fewer, and the processes wait while a batch is written; more only cost memory."""
 
