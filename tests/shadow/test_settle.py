@@ -286,6 +286,6 @@ def test_views_count_by_hand(store):
     hour = 3_600_000_000
     assert [tuple(row.values()) for row in coverage] == [
         ("", NOW + 16 * hour, 1, 0, 0, 0, 1, 0, 0),
-        ("agent", NOW, 3, 3, 3, 0, 0, 1, 1),
         ("agent", NOW + hour, 1, 1, 0, 1, 0, 0, 0),
+        ("agent", NOW, 3, 3, 3, 0, 0, 1, 1),
     ]
