@@ -88,13 +88,14 @@ def test_an_outage_is_raised_and_not_taken_for_bad_rows(server_store, double, ro
     assert (double.calls().of("INSERT") - before, stored()) == (1, [])
 
 
-def test_a_server_that_takes_too_long_is_an_outage(double, rows):
-    with open_server(server_of(double, timeout_s=1), lambda: NOW) as store:
-        double.delay(2)
+def test_a_server_that_takes_too_long_is_an_outage(tmp_path, rows):
+    # One of its own, which ends with the test: what it does late would be counted among what others ask.
+    with start_double(tmp_path) as slow, open_server(Server(slow.url, timeout_s=1), lambda: NOW) as store:
+        slow.delay(30)  # the next one only: whoever asked again would have an answer, as would whoever waited
         begun = time.monotonic()
-        with pytest.raises(StoreUnavailable, match="timed out"):
+        with pytest.raises(StoreUnavailable, match=r"timed out. \(read timeout=1\)"):
             store.insert("ingest_ledger", rows)
-        assert 1 <= time.monotonic() - begun < 2
+        assert time.monotonic() - begun >= 1
 
 
 def test_a_slow_server_is_waited_for(server_store, double, rows, stored):
