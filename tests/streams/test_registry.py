@@ -266,9 +266,9 @@ def test_the_connection_is_kept(double, registry):
 def test_nobody_listening_is_an_outage():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(RegistryUnavailable, match=r"cannot be reached: .*refused"):
-        Registry(RegistryAccess(url), SystemClock()).by_id(1)
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"  # kept, so that nobody else listens there meanwhile
+        with pytest.raises(RegistryUnavailable, match=r"cannot be reached: .*refused"):
+            Registry(RegistryAccess(url), SystemClock()).by_id(1)
 
 
 @pytest.mark.parametrize("fault", ["delay_s", "dribble_s"])
