@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from offramp import accepting, console
 from offramp.config import ShadowSettings
 from offramp.page import Page
-from shadow.accepted import Accepted, Verdict, accepted_sql
+from shadow.accepted import Accepted, Standing, Verdict
 from shadow.calibration import span
 from shadow.readiness import (
     PRECONDITIONS,
@@ -143,7 +143,7 @@ def found(
 
 
 def _rows(store: Store, scope: Scope, accepted: Sequence[Verdict], patient_since: int) -> list[dict[str, Any]]:
-    sql = _COUNTS.format(moment=MOMENT, condition=scope.condition, accepted=accepted_sql(accepted))
+    sql = _COUNTS.format(moment=MOMENT, condition=scope.condition, accepted=Standing.of(accepted).sql)
     return store.select(sql, {**scope.parameters, "patient_since": patient_since})
 
 

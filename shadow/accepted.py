@@ -289,13 +289,9 @@ def _state(entry: Accepted, count: Count, now: int) -> State:
     return State.STANDS
 
 
-def accepted_sql(judged: Iterable[Verdict]) -> str:
-    """Whether a row of ``v_comparison`` is covered by an entry that stands, never NULL; ``0`` where none does."""
-    return " OR ".join(f"({verdict.entry.sql})" for verdict in judged if verdict.stands) or "0"
-
-
 class Standing(NamedTuple):
-    """What the entries that stand cover, as :func:`accepted_sql`, and the columns that this asks for."""
+    """What the entries that stand cover: ``sql`` says whether a row of ``v_comparison`` is covered by one, never NULL,
+    and ``0`` where none stands; ``columns`` are those that this asks for."""
 
     sql: str
     columns: frozenset[str]
@@ -303,9 +299,10 @@ class Standing(NamedTuple):
     @classmethod
     def of(cls, judged: Iterable[Verdict]) -> Self:
         """Of entries that are judged."""
-        standing = [verdict for verdict in judged if verdict.stands]
-        columns = {column for verdict in standing for column in verdict.entry.predicate}
-        return cls(accepted_sql(standing), frozenset({"verdict", *columns} if standing else ()))
+        standing = [verdict.entry for verdict in judged if verdict.stands]
+        columns = {column for entry in standing for column in entry.predicate}
+        sql = " OR ".join(f"({entry.sql})" for entry in standing)
+        return cls(sql or "0", frozenset({"verdict", *columns} if standing else ()))
 
 
 def standing(judged: Iterable[Verdict], row: Mapping[str, Any]) -> Accepted | None:

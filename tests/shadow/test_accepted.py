@@ -12,8 +12,8 @@ from shadow.accepted import (
     Accepted,
     AcceptedError,
     Count,
+    Standing,
     State,
-    accepted_sql,
     as_toml,
     parse,
     standing,
@@ -161,7 +161,7 @@ def test_a_pair_is_accepted_where_one_entry_that_covers_it_stands():
 
 
 def test_sql_where_nothing_stands_is_no():
-    assert accepted_sql([]) == accepted_sql(verdicts([entry()], [Count(9, 9)], 0)) == "0"
+    assert Standing.of([]).sql == Standing.of(verdicts([entry()], [Count(9, 9)], 0)).sql == "0"
 
 
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shadow.accepted import Accepted, Count, accepted_sql, counts_sql, standing, verdicts
+from shadow.accepted import Accepted, Count, Standing, counts_sql, standing, verdicts
 from sinks.store import open_store
 
 COLUMNS = ("disagreement", "legacy_label", "kind", "reason_code", "tenant", "agent_id", "workflow")
@@ -103,6 +103,6 @@ def test_the_engine_covers_what_the_rule_covers(store, entries, rows):
     ]
     assert list(map(Count, counted["pairs"], counted["paired"])) == expected
     judged = verdicts(entries, expected, NOW)
-    sql = f"SELECT number, {accepted_sql(judged)} AS accepted FROM {subquery} ORDER BY number"  # noqa: S608
+    sql = f"SELECT number, {Standing.of(judged).sql} AS accepted FROM {subquery} ORDER BY number"  # noqa: S608
     answers = [bool(each["accepted"]) for each in store.select(sql, parameters)]
     assert answers == [standing(judged, row) is not None for row in rows]
