@@ -4,7 +4,7 @@ A classification alone names only the event's id. The message adds the fields of
 run it ends, and when it was decided, so that whoever reads the topic needs no other source.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ OF_EVENT = ("tenant", "run_id", "segment", "agent_id", "workflow", "occurred_at"
 
 
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
 
 
 class ExitMessage(Classification):
@@ -47,6 +48,13 @@ def encode_exit(classification: Mapping[str, Any], event: Mapping[str, Any], cla
     whose = {name: event[name] for name in OF_EVENT}
     whose["occurred_at"] = to_iso(event["occurred_at"])
     return _encode({**in_json(classification), **whose, "classified_at": to_iso(classified_at)})
+
+
+def change_envelope(data: bytes, change: Callable[[bytes], bytes | None]) -> bytes:
+    """A message of :func:`encode_exit`, ``change`` applied to the JSON text of its envelope, if it has one."""
+    message = _decode(data)
+    changed = change(_encode(message["envelope"])) if message["envelope"] else None
+    return data if changed is None else _encode({**message, "envelope": msgspec.Raw(changed)})
 
 
 def decode_exit(data: bytes) -> dict[str, Any]:

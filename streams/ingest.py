@@ -36,6 +36,7 @@ from sinks.rows import (
     read_rows,
 )
 from sinks.store import ERASED, Known, LedgerTotals, Rejected
+from streams.exit_message import change_envelope
 from streams.worker import TERMINAL_EVENT, Announcement, Outcome
 
 BATCH_RECORDS = 20_000
@@ -262,7 +263,7 @@ class Writer:
         self._store_conflicts(batch, rulings, recorded)
         self._store_classifications(batch, rulings)
         letters = [letter for outcome in batch for letter in outcome.dead_letters if letter.offset >= recorded]
-        self._let_go([*letters, *refused.values()], _held_announcements(batch, rulings))
+        self._let_go([*letters, *refused.values()], self._announcements(batch, rulings))
         final = [ruling for of_outcome in rulings for ruling in of_outcome]
         # What was stored or refused only now is recorded anew, whatever the ledger said of it.
         unrecorded = [
@@ -405,6 +406,18 @@ class Writer:
         if added := [_filtered(stream, flags) for stream, flags in flagged if any(flags)]:
             self.sink.insert("exit_classifications", join_rows(added))
 
+    def _announcements(self, batch: list[Outcome], rulings: list[list[Ruling]]) -> list[Announcement]:
+        """Announcements of the events that are stored, wherever this batch or an earlier one stored them; without words
+        where that was erased."""
+        held = list(_held_announcements(batch, rulings))
+        erased = self.sink.erased([key for key, _ in held], TERMINAL_EVENT) if held else set()
+        return [
+            announcement._replace(value=change_envelope(announcement.value, without_words))
+            if key in erased
+            else announcement
+            for key, announcement in held
+        ]
+
 
 def batches(outcomes: Iterable[Outcome]) -> Iterator[list[Outcome]]:
     """Outcomes in lists of about :data:`BATCH_RECORDS` messages."""
@@ -449,15 +462,13 @@ def _fates(batch: list[Outcome], rulings: list[Ruling]) -> Counter[tuple[str, Di
     return fates
 
 
-def _held_announcements(batch: list[Outcome], rulings: list[list[Ruling]]) -> list[Announcement]:
-    """Announcements of the events that are stored, wherever this batch or an earlier one stored them."""
-    return [
-        announcement
-        for outcome, ruled in zip(batch, rulings, strict=True)
-        if outcome.announcements
-        for ruling, announcement in zip(_of_events(ruled), outcome.announcements, strict=True)
-        if ruling.entry.disposition in _HELD
-    ]
+def _held_announcements(batch: list[Outcome], rulings: list[list[Ruling]]) -> Iterator[tuple[Key, Announcement]]:
+    """Announcements of the events that are stored, each with whose it is."""
+    for outcome, ruled in zip(batch, rulings, strict=True):
+        if outcome.announcements:
+            for ruling, announcement in zip(_of_events(ruled), outcome.announcements, strict=True):
+                if ruling.entry.disposition in _HELD:
+                    yield ruling.key, announcement
 
 
 def _of_events(ruled: list[Ruling]) -> list[Ruling]:

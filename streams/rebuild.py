@@ -5,17 +5,19 @@ that the table has decided is not decided again, so a run may end anywhere and b
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from classifier.decide import CLASSIFIER_VERSION, Classifier
 from classifier.table import Table, load
 from schemas.errors import MessageError
 from schemas.json_form import parse_stored
-from sinks.rows import ClassificationRow, encode_classifications, flat_values, join_rows
+from sinks.erasure import without_words
+from sinks.rows import ClassificationRow, change_column, encode_classifications, flat_values, join_rows, read_rows
 from sinks.store import Key, Standing, StoredEvent
 from streams.ingest import BATCH_RECORDS
+from streams.worker import TERMINAL_EVENT
 
 PAGE_EVENTS = 2_500
 """Events of a task. More cost memory, since several tasks are under way; fewer cost a look-up each."""
@@ -33,6 +35,10 @@ class Evidence(Protocol):
 
     def standings(self, keys: Sequence[Key], table_digest: str, classifier_version: str, /) -> dict[Key, Standing]:
         """The current exits of events, and those by one table."""
+        ...
+
+    def erased(self, keys: Sequence[Key], record_type: str, /) -> set[Key]:
+        """Which records were erased on request."""
         ...
 
 
@@ -104,6 +110,10 @@ def _key(row: ClassificationRow) -> Key:
     return tenant, event_id
 
 
+def _row_key(row: Mapping[str, Any]) -> Key:
+    return row["tenant"], row["event_id"]
+
+
 @dataclass
 class Report:
     """What a rebuild did, counted in events.
@@ -150,13 +160,13 @@ class Rebuild:
         """
         waiting = deque[dict[Key, Exit | None]]()
         outcomes = classify(Plan(self.table.text, self.unproven), self._tasks(pages, waiting, report))
-        batch, size = list[bytes](), 0
+        batch, size = list[Outcome](), 0
         for outcome in outcomes:
             before = waiting.popleft()
             report.moves.update((before[key], exit_) for key, exit_ in outcome.exits.items())
             report.failures += outcome.failures
             if outcome.rows:
-                batch.append(outcome.rows)
+                batch.append(outcome)
                 size += len(outcome.exits)
             if size >= BATCH_RECORDS:
                 self._insert(batch)
@@ -180,6 +190,12 @@ class Rebuild:
             report.already += len(done)
             yield Task([event for event, key in zip(page, keys, strict=True) if key not in done], self.now())
 
-    def _insert(self, batch: list[bytes]) -> None:
-        if batch and not self.dry_run:
-            self.store.insert("exit_classifications", join_rows(batch))
+    def _insert(self, batch: list[Outcome]) -> None:
+        """Insert exits; without words where the event was erased since its page was read."""
+        if not batch or self.dry_run:
+            return
+        rows = join_rows([outcome.rows for outcome in batch])
+        erased = self.store.erased([key for outcome in batch for key in outcome.exits], TERMINAL_EVENT)
+        if erased:
+            rows = change_column(rows, "envelope", without_words, [_row_key(row) in erased for row in read_rows(rows)])
+        self.store.insert("exit_classifications", rows)

@@ -34,6 +34,8 @@ class Kept:
 
     def __init__(self, known=None, ends_before=0):
         self.known, self.ends_before, self.asked = known or {}, ends_before, []
+        self.noted: set[tuple[str, str]] = set()
+        """Events that were erased on request."""
         self.batches: list[list[dict[str, object]]] = []
 
     def insert(self, table, stream):
@@ -45,6 +47,10 @@ class Kept:
     def standings(self, keys, table_digest, classifier_version):
         self.asked.append((list(keys), table_digest, classifier_version))
         return {each: self.known[each] for each in keys if each in self.known}
+
+    def erased(self, keys, record_type):
+        assert record_type == "terminal_event"
+        return self.noted & set(keys)
 
     @property
     def inserted(self):
@@ -160,6 +166,24 @@ def test_a_page_without_a_readable_event_inserts_nothing():
     store = Kept()
     report, _ = run(store, [[stored(EVENTS[0], b"{")]])
     assert (store.batches, report.read, len(report.failures)) == ([], 1, 1)
+
+
+def test_an_event_that_is_erased_while_its_page_is_decided_gets_an_exit_without_words():
+    def meanwhile(plan, tasks):
+        for outcome in here(plan, tasks):
+            store.noted = {key(EVENTS[1]), key(EVENTS[3])}
+            yield outcome
+
+    store = Kept()
+    list(Rebuild(store, TABLE, lambda: NOW).run(pages(2), meanwhile, Report()))
+    rows = {(row["tenant"], row["event_id"]): row for batch in store.batches for row in batch}
+    envelopes = {each: json.loads(row["envelope"] or "null") for each, row in rows.items()}
+    assert list(rows) == [key(event) for event in EVENTS]
+    assert envelopes[key(EVENTS[1])]["explanation"] == "[erased]"
+    assert envelopes[key(EVENTS[3])] is None
+    others = [each for at, each in enumerate(envelopes.values()) if each and at != 1]
+    assert "[erased]" not in {each.get("explanation") for each in others}
+    assert any(each["side_effects"] for each in others)
 
 
 def test_what_is_not_proved_says_so():
