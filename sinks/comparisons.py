@@ -139,7 +139,6 @@ _OF_EXIT = (
 
 def _heads(*, whole: bool) -> str:
     """Where each run stands: ``head`` is (segment, end, event id), its event id empty if the event is missing."""
-    named = _chosen("named_hash", whole=whole)
     return f"""
         SELECT tenant, subject, unseen, max(rank) AS head, uniqExactIf(rank.3, rank.3 != '') AS events
         FROM
@@ -149,17 +148,13 @@ def _heads(*, whole: bool) -> str:
             FROM exit_classifications
             WHERE {_chosen("run_hash", whole=whole)}
             UNION ALL
-            SELECT tenant, {_RUN} AS subject, false AS unseen, (ifNull(segment, 0), toInt64({_NEVER}), '') AS rank
+            SELECT tenant, if(unseen, {_EVENT}, {_RUN}) AS subject, {_EVENT} != '' AS unseen,
+                (if(unseen, 0, ifNull(segment, 0)), toInt64({_NEVER}), '') AS rank
             FROM legacy_exits
-            PREWHERE {named}
-            WHERE {_EVENT} = '' AND {_RUN} != ''
-            UNION ALL
-            SELECT tenant, {_EVENT} AS subject, true AS unseen, (toInt64(0), toInt64({_NEVER}), '') AS rank
-            FROM legacy_exits
-            PREWHERE {named}
-            WHERE {_EVENT} != '' AND (tenant, {_EVENT}) NOT IN (
+            PREWHERE {_chosen("named_hash", whole=whole)}
+            WHERE subject != '' AND (NOT unseen OR (tenant, {_EVENT}) NOT IN (
                 SELECT tenant, event_id FROM exit_classifications WHERE {_chosen("identity", whole=whole)}
-            )
+            ))
         )
         GROUP BY tenant, subject, unseen
     """
@@ -191,8 +186,9 @@ def _notes(judgement: Judgement, *, whole: bool) -> str:
     everything = f"({judgement.legacy_kind}, {', '.join(_LEGACY)})"
     # By hashes first, since what is made of a companion costs more than to see whom it is about. The engine has to be
     # told: left to itself it looks at the ids first.
-    of_runs = f"SELECT identity FROM exit_classifications WHERE {_chosen('run_hash', whole=whole)}"
-    of_events, named = f"named_hash IN ({of_runs})", _chosen("named_hash", whole=whole)
+    # The events of the runs are one value, which the engine finds out once for all four tables.
+    events = f"SELECT groupArray(identity) FROM exit_classifications WHERE {_chosen('run_hash', whole=whole)}"
+    of_events, named = f"named_hash IN (SELECT arrayJoin(({events})))", _chosen("named_hash", whole=whole)
     concerned = f"({_EVENT} != '' OR ({_RUN} != '' AND {named}))"
 
     def of(table: str, word: str, flag: str, only: str, at: str = "at") -> str:
@@ -218,12 +214,14 @@ def _notes(judgement: Judgement, *, whole: bool) -> str:
 
 
 def _gathered(judgement: Judgement, *, whole: bool) -> str:
-    """What is noted about where each run stands; of copies of a record one."""
+    """Where each run stands, and what is noted about that; of copies of a record one."""
     return f"""
         SELECT
             heads.tenant AS tenant,
             heads.subject AS subject,
             heads.unseen AS unseen,
+            any(heads.head) AS head,
+            any(heads.events) AS events,
             arraySort(x -> (x.1, x.2), groupUniqArrayIf((moment, record_id, legacy), type = 'legacy_exits')) AS legacy,
             {_words("recovery_actions")} AS actions,
             {_words("review_events")} AS decisions,
@@ -231,9 +229,9 @@ def _gathered(judgement: Judgement, *, whole: bool) -> str:
             max(type = 'enrichments' AND flag) AS reverses,
             maxIf(stored, type = 'legacy_exits') AS legacy_stored
         FROM ({_notes(judgement, whole=whole)}) AS notes
-        INNER JOIN
+        RIGHT JOIN
         (
-            SELECT tenant, subject, unseen, arrayJoin(multiIf(
+            SELECT tenant, subject, unseen, head, events, arrayJoin(multiIf(
                 unseen, [(subject, '', toInt64(0))],
                 head.3 = '', [('', subject, head.1)],
                 [('', subject, head.1), (head.3, '', toInt64(0))]
@@ -254,13 +252,13 @@ def _runs(judgement: Judgement, *, whole: bool) -> str:
     legacy = (f"shown.{place} AS {name}" for place, name in enumerate(_SHOWN, 1))
     return f"""
         SELECT
-            heads.tenant AS tenant,
-            heads.subject AS subject,
-            heads.unseen AS unseen,
-            heads.head.3 AS event_id,
+            gathered.tenant AS tenant,
+            gathered.subject AS subject,
+            gathered.unseen AS unseen,
+            gathered.head.3 AS event_id,
             event_id != '' AS seen,
-            multiIf(seen, exits.segment, heads.unseen, NULL, heads.head.1) AS segment,
-            toUInt32(heads.events - seen) AS superseded,
+            multiIf(seen, exits.segment, gathered.unseen, NULL, gathered.head.1) AS segment,
+            toUInt32(gathered.events - seen) AS superseded,
             exits.agent_id AS agent_id,
             {", ".join(f"exits.{name} AS {name}" for name in _OF_EXIT)},
             exits.duties AS obligations,
@@ -275,11 +273,9 @@ def _runs(judgement: Judgement, *, whole: bool) -> str:
             gathered.decisions AS decisions,
             gathered.overrode AS overrode,
             gathered.reverses AND kind = 'partial' AS reversed
-        FROM ({_heads(whole=whole)}) AS heads
+        FROM ({_gathered(judgement, whole=whole)}) AS gathered
         LEFT JOIN ({_exits(whole=whole)}) AS exits
-            ON exits.tenant = heads.tenant AND exits.run_id = heads.subject AND exits.event_id = heads.head.3
-        LEFT JOIN ({_gathered(judgement, whole=whole)}) AS gathered
-            ON gathered.tenant = heads.tenant AND gathered.subject = heads.subject AND gathered.unseen = heads.unseen
+            ON exits.tenant = gathered.tenant AND exits.run_id = gathered.subject AND exits.event_id = gathered.head.3
     """
 
 
