@@ -1,5 +1,6 @@
 """The classify worker, wired: settings to broker, registry, store and stages."""
 
+import logging
 import math
 import signal
 import sys
@@ -21,10 +22,10 @@ from streams.clock import Clock
 from streams.cut import Limits
 from streams.ingest import Writer
 from streams.kafka.errors import BrokerUnavailable
-from streams.kafka.seam import Admin, Client, Subscription, TopicPartition
+from streams.kafka.seam import Admin, Client, Member, Subscription, TopicPartition
 from streams.logs import log_to
 from streams.messages import NoRegistry
-from streams.observer import WorkerObserver
+from streams.observer import WorkerObserver, named
 from streams.parallel import Pool, WorkerLostError, cores
 from streams.start import Start, StartUnknownError
 from streams.topics import Topics
@@ -33,8 +34,15 @@ from streams.worker import Outcome, Setup, Task
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+_log = logging.getLogger("offramp.classify")
 _ASK_S = 1.0
 """How often the group is asked how far others are, in seconds."""
+_SAY_AFTER_S, _SAY_EVERY_S = 10.0, 60.0
+"""When, and how often then, it is said for whom a worker waits that has done its own part, in seconds."""
+_REMEDY = (
+    "look into the logs of these members; what one that is ended was given goes to the others; "
+    "this worker has stored its own part and can be ended too"
+)
 MOST_PROCESSES = 2
 """Processes that judge for one worker, if nothing is set: what one consumer and one store keep up with."""
 
@@ -80,7 +88,7 @@ class Group:
     """Whether a group has stored everything up to what was the end of each partition when this was made.
 
     Of partitions that other members own, what is committed counts, which is never ahead of what they have stored. The
-    broker is asked for it every second at most.
+    broker is asked for it every second at most. What is waited for is logged once that takes a while.
     """
 
     admin: Admin
@@ -89,8 +97,10 @@ class Group:
     beginnings: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     _committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    _owners: Mapping[TopicPartition, str] = field(default_factory=dict)
     _has_spare: bool = False
     _due: float = -math.inf
+    _say_at: float = math.inf
 
     def has_stored(self, worker: ClassifyWorker) -> bool:
         """Whether it has, as far as ``worker``, a member of it, and the broker can tell. Not before it has joined."""
@@ -101,7 +111,11 @@ class Group:
         if others:
             self._look()
         # Whoever was given nothing is not told so, but is seen in the group.
-        return (worker.is_placed or self._has_spare) and _reach(self._committed, others)
+        has_joined = worker.is_placed or self._has_spare
+        missing = {partition: end for partition, end in others.items() if self._committed.get(partition, -1) < end}
+        if has_joined and missing:
+            self._say(missing)
+        return has_joined and not missing
 
     def _look(self) -> None:
         """Ask how far others are, and whether some member has no partition. What none has committed anything of stands
@@ -114,8 +128,29 @@ class Group:
             told = self.admin.group_offsets(self.name)
             self._committed = {**self.beginnings, **{partition: one.offset for partition, one in told.items()}}
             groups = self.admin.describe_groups([self.name]).values()
-            settled = [group for group in groups if group.state == "Stable"]
-            self._has_spare = any(not member.assignment for group in settled for member in group.members)
+            members = [member for group in groups if group.state == "Stable" for member in group.members]
+            self._has_spare = any(not member.assignment for member in members)
+            self._owners = {partition: _said(member) for member in members for partition in member.assignment}
+
+    def _say(self, missing: Mapping[TopicPartition, int]) -> None:
+        """Say what has not come yet, after a while and then now and again."""
+        now = self.clock.monotonic()
+        if math.isinf(self._say_at):
+            self._say_at = now + _SAY_AFTER_S
+        if now >= self._say_at:
+            self._say_at = now + _SAY_EVERY_S
+            partitions = {named(each): self._standing(each, end) for each, end in sorted(missing.items())}
+            given = {"group": self.name, "partitions": partitions, "remedy": _REMEDY}
+            _log.warning("waiting for other members of the group to commit", extra=given)
+
+    def _standing(self, partition: TopicPartition, end: int) -> dict[str, Any]:
+        return {
+            "committed": self._committed.get(partition), "end": end, "member": self._owners.get(partition),
+        }  # fmt: skip
+
+
+def _said(member: Member) -> str:
+    return f"{member.client_id} on {member.host.removeprefix('/')}"
 
 
 def _reach(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:

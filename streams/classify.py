@@ -5,7 +5,8 @@ Its stages, each batch through all of them, in this order::
     1 poll → 2 decode → 3 redact → 4 classify → 5 insert → 6 dead-letter → 7 produce → 8 ledger → 9 commit
 
 Up to 4 nothing leaves the process. What 5 to 7 do is idempotent, by identity or, on topics, by saying the same again.
-With 8 a message is dealt with: the ledger alone says where to go on. 9 tells Kafka, for those who watch lag.
+With 8 a message is dealt with: the ledger alone says where to go on. 9 tells Kafka, for those who watch lag; of a
+partition that brings nothing, what the ledger says, since its group may have another name than when it was read.
 
 Three batches are under way at once: while one is read, the one before is decoded, redacted and classified, by other
 processes where there are some, and the one before that goes through 5 to 8, in a thread of its own: one at a time, in
@@ -179,6 +180,9 @@ class ClassifyWorker:
     _is_waiting: bool = False
     _unplaced: Partitions = frozenset()
     """Ours, and in an outage nobody could tell yet where they go on. Paused."""
+    _untold: Partitions = frozenset()
+    """Ours, and nobody was told yet where the ledger ends. Nobody is before a whole poll brought nothing, or a batch is
+    stored: a topic that was made anew may not have that offset, and a poll says so."""
 
     @property
     def is_placed(self) -> bool:
@@ -203,6 +207,7 @@ class ClassifyWorker:
         if self._unplaced:
             self._finish(consumer, stop, left=0)
             self._place(consumer)
+        untold = self._untold
         fetched, started = self._poll(consumer), self.clock.monotonic()
         if fetched:
             self._finish(consumer, stop, left=AHEAD)
@@ -210,6 +215,8 @@ class ClassifyWorker:
         elif self._under_way:
             self._finish(consumer, stop, left=0)
         elif not self._unplaced:
+            if quiet := self._standing(untold & self._untold):
+                self._commit(consumer, quiet)
             self.observer.idle()
 
     # --- 1 poll
@@ -342,7 +349,7 @@ class ClassifyWorker:
     def _end(self, consumer: Consumer, report: Report) -> None:
         """The oldest is stored."""
         batch = self._under_way.popleft()
-        self._commit(consumer, behind(batch.fetched))
+        self._commit(consumer, self._standing(self._untold) | behind(batch.fetched))
         self.observer.stored(report, batch.fetched, self.clock.monotonic() - batch.started)
 
     def _commit(self, consumer: Consumer, positions: Mapping[TopicPartition, int]) -> None:
@@ -353,6 +360,12 @@ class ClassifyWorker:
             consumer.commit(ours)
         except (BrokerUnavailable, GenerationLost) as error:
             self.observer.waits(error, 0)
+        else:
+            self._untold -= ours.keys()
+
+    def _standing(self, partitions: Partitions) -> dict[TopicPartition, int]:
+        """Where those stand that are ours."""
+        return {partition: self.positions[partition] for partition in partitions if partition in self.positions}
 
     def _wait(self, consumer: Consumer, error: Exception, attempt: int, stop: Callable[[], bool]) -> None:
         """Let time pass with every partition paused, polling, since who does not poll loses its partitions."""
@@ -389,7 +402,8 @@ class ClassifyWorker:
 
     def _place(self, consumer: Consumer) -> None:
         try:
-            starts = self._starts(consumer, self._unplaced)
+            known = self._known(self._unplaced)
+            starts = known | self._new_starts(consumer, sorted(self._unplaced - known.keys()))
         except OUTAGES as error:
             self.observer.waits(error, 1)
             self._hold(consumer)
@@ -399,6 +413,7 @@ class ClassifyWorker:
         consumer.resume(self._unplaced)
         self._unplaced = frozenset()
         self.positions |= starts
+        self._untold |= known.keys()
         if starts:
             self.observer.assigned(starts)
 
@@ -419,19 +434,21 @@ class ClassifyWorker:
 
     def _release(self, partitions: Partitions, *, lost: bool) -> None:
         self._unplaced -= partitions
+        self._untold -= partitions
         for partition in partitions:
             self.positions.pop(partition, None)
         if partitions:
             self.observer.released(partitions, lost=lost)
 
-    def _starts(self, consumer: Consumer, partitions: Partitions) -> dict[TopicPartition, int]:
-        known = {partition: self.resume(partition) for partition in sorted(partitions)}
-        new = [partition for partition, offset in known.items() if offset is None]
-        starts = {partition: offset for partition, offset in known.items() if offset is not None}
-        return starts | self._new_starts(consumer, new) if new else starts
+    def _known(self, partitions: Partitions) -> dict[TopicPartition, int]:
+        """Where the ledger ends, of those that it knows."""
+        ends = {partition: self.resume(partition) for partition in sorted(partitions)}
+        return {partition: offset for partition, offset in ends.items() if offset is not None}
 
     def _new_starts(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Where to begin what the ledger does not know: at its beginning, so that nothing is lost."""
+        if not partitions:
+            return {}
         committed = consumer.committed(partitions)
         told = [partition for partition in partitions if partition in committed and committed[partition].offset > 0]
         if told and self.start is None:

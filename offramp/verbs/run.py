@@ -32,7 +32,8 @@ def classify(
     """Read terminal events and companions from the broker; classify and store them.
 
     Writes nothing that a dispatcher reads. SIGTERM or Ctrl-C: the batch at hand is stored, then it ends. It goes on
-    where the ledger ends, however it ended. With --until-end, what other members of the group have committed is stored.
+    where the ledger ends, however it ended. With --until-end, what other members of the group have committed is stored;
+    for whom it waits is logged.
     """
     from offramp.classifying import run_classify
     from offramp.session import start

@@ -135,3 +135,45 @@ def test_what_a_group_has_committed_does_not_end_a_worker_with_the_wrong_store()
     turns_until(group, worker_on(kafka, MemorySink()), clock, lambda _number: None)
     with pytest.raises(StartUnknownError):
         turns_until(group, worker_on(kafka, MemorySink()), clock, lambda _number: None)
+
+
+WAITING = "waiting for other members of the group to commit"
+
+
+def test_whoever_waits_for_others_says_for_whom_after_a_while_and_then_once_a_minute(caplog):
+    kafka, sink = filled(), MemorySink()
+    group, _, clock = group_on(kafka)
+    other, worker = Other(kafka), worker_on(kafka, sink)
+    other.poll()
+    said_at, theirs = [], set()
+    clock.advance(1_000)
+
+    def each_turn(number):
+        other.poll()
+        lines = [record for record in caplog.records if record.message == WAITING]
+        said_at.extend([clock.seconds] * (len(lines) - len(said_at)))
+        clock.advance(2)
+        if number == 35:
+            theirs.update(other.consumer.assignment())
+            other.commit(group.ends)
+
+    with caplog.at_level("WARNING", "offramp.classify"):
+        turns_until(group, worker, clock, each_turn)
+    first, second = said_at
+    assert 1_010 <= first < 1_020
+    assert 60 <= second - first < 65
+    line = next(record for record in caplog.records if record.message == WAITING)
+    assert line.partitions == {
+        f"{each.topic}[{each.partition}]": {"committed": 0, "end": group.ends[each], "member": "fake on 127.0.0.1"}
+        for each in theirs if group.ends[each]
+    }  # fmt: skip
+    assert line.partitions
+    assert (line.group, "can be ended" in line.remedy) == (GROUP, True)
+
+
+def test_whoever_reads_itself_says_nothing_of_others(caplog):
+    kafka = filled()
+    group, _, clock = group_on(kafka)
+    with caplog.at_level("WARNING", "offramp.classify"):
+        turns_until(group, worker_on(kafka, MemorySink()), clock, lambda _number: clock.advance(30))
+    assert [record.message for record in caplog.records if record.message == WAITING] == []

@@ -108,7 +108,9 @@ def put(to, *values, topic=EVENTS, partition=0, headers=()):
         to.append(Outgoing(topic, b"k", body, headers, partition))
 
 
-def worker_on(kafka, sink, *, watcher=None, mortal=None, batch=4, start=None, schemas=None, limits=None):  # noqa: PLR0913 -- what a case differs in
+def worker_on(  # noqa: PLR0913 -- what a case differs in
+    kafka, sink, *, watcher=None, mortal=None, batch=4, start=None, schemas=None, limits=None, group=GROUP
+):
     """A worker over the cluster and the sink; every deed with either counts for ``mortal``."""
     mortal, watcher = mortal or Mortal(), watcher or Watcher()
     clock = Ticking()
@@ -119,7 +121,7 @@ def worker_on(kafka, sink, *, watcher=None, mortal=None, batch=4, start=None, sc
     setup = Setup(TABLE.text, REDACTOR, announcements=True, schemas=lambda: source, limits=limits or Limits())
     return ClassifyWorker(
         client=Client(kafka, mortal),
-        subscription=Subscription(GROUP, tuple(topic.name for topic in TOPICS.inputs)),
+        subscription=Subscription(group, tuple(topic.name for topic in TOPICS.inputs)),
         judge=in_this_process(setup),
         writer=Writer(MortalSink(sink, mortal), TABLE, clock.now_micros, publish),
         resume=lambda partition: sink.ledger_end(partition.topic, str(partition.partition)),
@@ -314,6 +316,69 @@ def test_a_group_with_offsets_and_no_ledger_does_not_start_until_told_where():
         drained(worker_on(kafka, sink, start=start), kafka)
         found[start] = {row["event_id"] for row in sink.seen("terminal_events")}
     assert found == {Start.COMMITTED: {"9"}, Start.BEGINNING: {"1", "2", "3", "4", "9"}, Start.END: set()}
+
+
+def idle(worker, watcher, times=1):
+    """Run a worker until it had nothing to do so many times."""
+    worker.run(lambda: watcher.idled >= times)
+
+
+def ledger_ends(kafka, sink):
+    """Where the ledger ends, of the partitions that it knows."""
+    partitions = [partition for topic in TOPICS.inputs for partition in kafka.partitions(topic.name)]
+    ends = {each: sink.ledger_end(each.topic, str(each.partition)) for each in partitions}
+    return {each: end for each, end in ends.items() if end is not None}
+
+
+def committed(kafka, group):
+    return {each: at.offset for each, at in kafka.client().admin().group_offsets(group).items()}
+
+
+def test_a_group_of_another_name_commits_what_the_ledger_knows_though_nothing_comes():
+    kafka, sink = filled(), MemorySink()
+    drained(worker_on(kafka, sink), kafka)
+    ends = ledger_ends(kafka, sink)
+    assert 0 < len(ends) < sum(topic.partitions for topic in TOPICS.inputs)
+    # The poll that brings the partitions may be over before the broker could say that it has no such offset.
+    for times, known in ((1, {}), (2, ends)):
+        watcher = Watcher()
+        idle(worker_on(kafka, sink, watcher=watcher, group="renamed"), watcher, times)
+        assert committed(kafka, "renamed") == known
+
+
+def test_where_something_comes_the_partitions_that_are_quiet_are_committed_with_it():
+    kafka, sink = filled(), MemorySink()
+    drained(worker_on(kafka, sink), kafka)
+    put(kafka, event("9"))
+    watcher = Watcher()
+    worker = worker_on(kafka, sink, watcher=watcher, group="renamed")
+    # It ends once that is stored. No poll brought nothing but the one that brought partitions.
+    worker.run(lambda: bool(watcher.fates))
+    assert (committed(kafka, "renamed"), watcher.idled) == (ledger_ends(kafka, sink), 1)
+
+
+def test_what_the_ledger_does_not_know_is_not_committed_by_whoever_starts_at_the_end():
+    kafka, sink, watcher = filled(), MemorySink(), Watcher()
+    idle(worker_on(kafka, sink, watcher=watcher, start=Start.END), watcher)
+    assert committed(kafka, GROUP) == {}
+
+
+def test_what_the_broker_did_not_hear_is_committed_by_the_next_turn_and_then_no_more():
+    kafka, sink, watcher = filled(), MemorySink(), Watcher()
+    drained(worker_on(kafka, sink), kafka)
+    kafka.inject("commit", BrokerUnavailable("away"), 2)
+    deeds = Mortal()
+    idle(worker_on(kafka, sink, watcher=watcher, mortal=deeds, group="renamed"), watcher, times=6)
+    assert committed(kafka, "renamed") == ledger_ends(kafka, sink)
+    assert (deeds.deeds, watcher.told.count(("waits", BrokerUnavailable))) == (3, 2)
+
+
+def test_an_offset_that_the_topic_does_not_have_is_never_committed():
+    kafka, sink = filled(), MemorySink()
+    drained(worker_on(kafka, sink), kafka)
+    with pytest.raises(StartUnknownError, match="made anew"):
+        drained(worker_on(cluster_again := cluster(), sink), cluster_again)
+    assert committed(cluster_again, GROUP) == {}
 
 
 def test_a_new_group_reads_an_old_topic_from_its_beginning():
