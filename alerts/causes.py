@@ -22,6 +22,8 @@ from itertools import combinations
 from math import factorial, fsum
 from typing import Any, NamedTuple
 
+from alerts.model import to_minute
+
 MOST_VALUES = 12
 """Values of an attribute that are told apart, those with most exits; the others count as one."""
 OTHER = "(others)"
@@ -105,7 +107,8 @@ class Rise(NamedTuple):
     """A change of a share, and what it comes of, the largest part first. The parts sum to the change.
 
     ``carriers`` are what each fallback adds, by ``id@version``. Where it is asked why a share fell (``is_fall``), the
-    first part is the one that lowers it most.
+    first part is the one that lowers it most. ``since`` is when the alert's window begins, in microseconds. It is said,
+    since the window is a longer one than the rule's.
     """
 
     before: Share
@@ -113,6 +116,7 @@ class Rise(NamedTuple):
     parts: tuple[Part, ...]
     carriers: tuple[tuple[str, float], ...]
     is_fall: bool = False
+    since: int | None = None
 
     @property
     def size(self) -> float:
@@ -157,8 +161,8 @@ def exits_of(rows: Iterable[Mapping[str, Any]]) -> list[Exits]:
     ]
 
 
-def rise(exits: Iterable[Exits], *, is_fall: bool = False) -> Rise:
-    """What the change of a share between two windows comes of.
+def rise(exits: Iterable[Exits], *, is_fall: bool = False, since: int | None = None) -> Rise:
+    """What the change of a share between two windows comes of; the alert's began at ``since``, in microseconds.
 
     Without exits before there is nothing to compare with: then the parts are those of the share as it is, by label.
     """
@@ -177,7 +181,7 @@ def rise(exits: Iterable[Exits], *, is_fall: bool = False) -> Rise:
     sign = -1 if is_fall else 1
     parts = [Part(factor, fsum(found), _top(values[factor], sign)) for factor, found in sizes.items()]
     parts.sort(key=lambda part: (-sign * part.size, part.factor))
-    return Rise(before, now, tuple(parts), _carriers(rows, before, now, sign), is_fall)
+    return Rise(before, now, tuple(parts), _carriers(rows, before, now, sign), is_fall, since)
 
 
 def _share(rows: Iterable[Exits], *, is_current: bool) -> Share:
@@ -390,11 +394,12 @@ def _name(part: Part) -> str:
 
 def _sentence(found: Rise) -> str:
     before, now = found.before, found.now
-    shares = f"{now.rate:.1%} ({now.cases} of {now.exits})"
+    share = f"{now.rate:.1%} ({now.cases} of {now.exits})"
+    when = "now" if found.since is None else f"since {to_minute(found.since)}"
     if not before.exits:
-        begin = f"{shares}; nothing to compare with"
+        begin = f"{share} {when}; nothing to compare with"
     else:
-        begin = f"{before.rate:.1%} ({before.cases} of {before.exits}) before, {shares} now"
+        begin = f"{before.rate:.1%} ({before.cases} of {before.exits}) before, {share} {when}"
     part = found.named
     if part is None:
         return f"{begin}. Nothing {'fell' if found.is_fall else 'rose'}."

@@ -20,15 +20,16 @@ from typing import Any, NamedTuple
 
 from alerts import judging
 from alerts.judging import MINUTE, Verdict
-from alerts.model import Alert, Condition, Count, OpenItem, Pulse, Rule, Scope
+from alerts.model import Alert, Condition, Count, OpenItem, Pulse, Rule, Scope, Series, to_minute
 from alerts.windows import HOUR, LATE_MINUTES, Extent, Lane, Reach, Sums, Track, View, Windows
-from schemas.types import to_iso
 
 Key = tuple[str, Scope]
 _OF_WINDOWS = {Condition.SHARE, Condition.SHARE_BELOW, Condition.SURGE, Condition.COUNT}
 _OF_COUNTS = {*_OF_WINDOWS, Condition.ABSENCE}
 _OF_ITEMS = {Condition.AGE, Condition.PAST_DEADLINE}
 _OF_PULSE = {Condition.GAUGE, Condition.UNKNOWN}
+_COUNTED = {Series.READ: "messages", Series.QUEUE_ARRIVALS: "reviews", Series.QUEUE_DECISIONS: "decisions"}
+"""What a share is of, where it is not of runs."""
 _VERSION = 1
 
 
@@ -84,7 +85,7 @@ class State:
             runbook=rule.runbook,
             cause="",
             contributors=(),
-            summary=rule.summary + _evidence(standing) + _remark(standing),
+            summary=rule.summary + _evidence(standing, rule) + _remark(standing),
         )
 
 
@@ -281,7 +282,7 @@ class Evaluator:
         """What a window says; None if it has too few runs to say anything."""
         rule, limit = ruled.rule, judging.share_limit(ruled.rule, usual)
         if rule.condition is not Condition.SURGE or ruled.reach is None:
-            return judging.of_window(rule, lane.sums, limit, ruled.deviations, firing=firing)
+            return _by_runs(judging.of_window(rule, lane.sums, limit, ruled.deviations, firing=firing), rule, lane)
         if firing:
             return judging.of_surge_going_on(rule, lane.entries, limit, windows.clock)
         return judging.of_surge(rule, lane, limit, Evaluator.odds(windows, ruled, lane, usual))
@@ -412,14 +413,27 @@ def _view(rule: Rule) -> View:
     return View(rule.by, rule.where, rule.unless)
 
 
-def _evidence(standing: Standing) -> str:
+def _by_runs(verdict: Verdict | None, rule: Rule, lane: Lane) -> Verdict | None:
+    """The verdict of a share with the runs of its window."""
+    if verdict is None or rule.condition is Condition.COUNT or not lane.entries:
+        return verdict
+    hits, runs = lane.sums.get(str(rule.series), 0), lane.sums.get(str(rule.over), 0)
+    return verdict._replace(evidence=judging.Evidence(hits, runs, lane.entries[0][0]))
+
+
+def _evidence(standing: Standing, rule: Rule) -> str:
     """By which runs it stands, for people."""
     if standing.evidence is None:
         return ""
     hits, runs, minute = standing.evidence
-    since = to_iso(minute * MINUTE)[:16].replace("T", " ")
-    usual = "nobody knows what is usual" if standing.usual is None else f"{standing.usual:.1%} are usual"
-    return f" {hits:,} of {runs:,} runs since {since} UTC; {usual}."
+    counted = "runs" if rule.over is None else _COUNTED.get(rule.over, "runs")
+    return f" {hits:,} of {runs:,} {counted} since {to_minute(minute * MINUTE)}{_usual(standing, rule)}."
+
+
+def _usual(standing: Standing, rule: Rule) -> str:
+    if rule.baseline is None:
+        return ""
+    return "; nobody knows what is usual" if standing.usual is None else f"; {standing.usual:.1%} are usual"
 
 
 def _remark(standing: Standing) -> str:

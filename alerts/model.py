@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from schemas.types import to_iso
+
 State = Literal["pending", "firing", "resolved"]
+
+
+def to_minute(micros: int) -> str:
+    """The minute of an instant as people read it, in UTC."""
+    return to_iso(micros)[:16].replace("T", " ") + " UTC"
 
 
 class Scope(NamedTuple):

@@ -42,8 +42,9 @@ def with_cause(alert: Alert, rule: Rule, reader: AlertCausesReader, items: Seque
 def cause(alert: Alert, rule: Rule, reader: AlertCausesReader, items: Sequence[OpenItem], now: int) -> Cause | None:
     """Why the condition of an alert holds; None for alerts about the pipeline itself, and about silence."""
     if rule.condition in _OF_SHARES and rule.series is not None and rule.series in EXPLAINED:
-        rows = reader.exits(rule.series, _asked(alert, now, alert.since - rule.window_minutes * _MINUTE))
-        return rise(exits_of(rows), is_fall=rule.condition is Condition.SHARE_BELOW)
+        window = _asked(alert, now, alert.since - rule.window_minutes * _MINUTE)
+        rows = reader.exits(rule.series, window)
+        return rise(exits_of(rows), is_fall=rule.condition is Condition.SHARE_BELOW, since=window.since)
     concerned = [item for item in items if item.what == rule.what and covers(alert.scope, item.scope)]
     asked = _asked(alert, now, min((item.opened_at for item in concerned), default=now))
     if rule.what == "partial":

@@ -11,14 +11,14 @@ class Handler(BaseHTTPRequestHandler):
     """Confirms whatever is posted."""
 
     def do_POST(self) -> None:
-        """Print state, rule, whose, and value; then why, of one that fires."""
+        """Print state, rule, whose, and value; then by which runs, and why, of one that fires."""
         posted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         for alert in posted["alerts"]:
             whose = f"{alert['tenant']} {alert['agent_id']}"
             sys.stdout.write(f"{alert['state']} {alert['rule']} {whose} {alert['value']:.0%}\n")
             # Why it fired is no news when it is over, and has the figures of then.
             if alert["state"] == "firing":
-                sys.stdout.write(f"  {alert['cause'] or alert['summary']}\n")
+                sys.stdout.writelines(f"  {said}\n" for said in (alert["summary"], alert["cause"]) if said)
         sys.stdout.flush()
         self.send_response(200)
         self.end_headers()

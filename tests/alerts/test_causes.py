@@ -125,10 +125,18 @@ def test_a_fall_names_what_lowers_the_share():
     assert rise(rows).sentence.endswith("Nothing rose.")
 
 
+def test_the_window_is_named_where_it_is_known():
+    since = 1_796_025_659_999_999  # 2026-11-30 08:00:59.999999
+    found = rise([*before(5, 100), *now(30, 100)], since=since)
+    assert found.sentence.startswith("5.0% (5 of 100) before, 30.0% (30 of 100) since 2026-11-30 08:00 UTC. policy")
+    alone = rise(now(30, 100), since=since)
+    assert alone.sentence.startswith("30.0% (30 of 100) since 2026-11-30 08:00 UTC; nothing to compare with. policy")
+
+
 def test_nothing_to_compare_with():
     found = rise(now(30, 100))
     assert parts(found) == {Factor.POLICY: 0.3}
-    assert found.sentence.startswith("30.0% (30 of 100); nothing to compare with. policy refund")
+    assert found.sentence.startswith("30.0% (30 of 100) now; nothing to compare with. policy refund")
     for rows in ([], before(30, 100)):
         nothing = rise(rows)
         assert (nothing.size, nothing.named) == (0.0, None)

@@ -45,6 +45,27 @@ def test_many_refusals_page(refusals, exits):
     assert alert[8:11] == ("page", "policy", "docs/runbooks/refusal_rate.md")
 
 
+def test_a_share_says_by_which_runs_of_its_window():
+    watch = Watch(rule(window_minutes=1))
+    assert watch.at(0, minute(0, 60)) == ()
+    # The refusals are of two minutes: only the last is the rule's window, whatever a longer one would say.
+    (alert,) = watch.at(1, minute(1, 40, 40))
+    assert (alert.value, alert.summary) == (
+        1.0, "More runs than usual end in a refusal. 40 of 40 runs since 2027-01-15 08:01 UTC."
+    )  # fmt: skip
+    (later,) = watch.at(2, minute(2, 10, 5))
+    assert (later.value, "5 of 10 runs since 2027-01-15 08:02 UTC." in later.summary) == (0.5, True)
+
+
+def test_a_share_of_messages_says_so_and_a_number_of_runs_says_no_share():
+    letters = rule(series=Series.DEAD_LETTERED, over=Series.READ, by=(), window_minutes=5)
+    (alert,) = Watch(letters).at(0, minute(0, 0, scope=Scope(), read=50, dead_lettered=30))
+    assert alert.summary.endswith(" 30 of 50 messages since 2027-01-15 08:00 UTC.")
+    number = rule(condition=Condition.COUNT, threshold=1.0, window_minutes=5)
+    (alert,) = Watch(number).at(0, minute(0, 100, 60))
+    assert alert.summary == number.summary
+
+
 def test_an_alert_keeps_its_identity_while_its_value_moves():
     watch = Watch(REFUSALS)
     seen = [watch.at(n, minute(n, 100, 60 - n))[0] for n in range(20)]

@@ -83,7 +83,7 @@ def test_it_leads_from_nothing_to_a_page_that_is_resolved(reader):
     eventually(lambda: _evaluated(reader, kept), log.read_text)
     assert reader.pages() == ""
     reader.type(wrong)
-    eventually(lambda: reader.pages().count("\n") == 2, lambda: reader.pages() + log.read_text())
+    eventually(lambda: reader.pages().count("\n") == 3, lambda: reader.pages() + log.read_text())
     # Which runs share the rule's last minute is up to the clock, so the figures are any.
     assert re.fullmatch(_NUMBER.sub(r"[\\d.]+", re.escape(fired)), reader.pages())
     reader.type(look)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from alerts.model import Alert, Condition, OpenItem, Rule, Scope, Series, Severity
+from schemas.types import to_iso
 from sinks.alert_causes import DAY, QueueRows
 from streams.alert_causes import cause, with_cause
 
@@ -58,7 +59,10 @@ def test_an_alert_of_a_share_is_told_why_it_rose():
     reader = Reader([*exits(0, 5, 100), *exits(1, 30, 100)])
     shares = rule(Condition.SHARE, series=Series.REFUSAL, over=Series.EXITS, window_minutes=5)
     told = with_cause(alert(NOW - 2 * HOUR), shares, reader, [], NOW)
-    assert told.cause == "5.0% (5 of 100) before, 30.0% (30 of 100) now. policy p: +25.0 of +25.0 points."
+    began = to_iso(NOW - 2 * HOUR - 5 * MINUTE)[:16].replace("T", " ")
+    assert told.cause == (
+        f"5.0% (5 of 100) before, 30.0% (30 of 100) since {began} UTC. policy p: +25.0 of +25.0 points."
+    )
     assert told.contributors == (("policy p", pytest.approx(0.25)),)
     assert told._replace(cause="", contributors=()) == alert(NOW - 2 * HOUR)
     ((series, asked),) = reader.asked
