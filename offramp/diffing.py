@@ -4,7 +4,7 @@ import json
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from classifier.fact import Event
 from classifier.outcomes import Outcome
 from classifier.shift_event import shifting_event
 from classifier.sql import exit_sql
-from classifier.table import Table, TableError, load
+from classifier.table import CompiledRow, Table, TableError, load
 from classifier.table_diff import Direction, Region, Shift, ThresholdChange, regions, shifts, threshold_changes
 from offramp import console
 from offramp.console import plain
@@ -108,6 +108,8 @@ def compare(old: Chosen, new: Chosen, traffic: Traffic | None) -> Diff:
 
 # --- what is stored
 
+_TABLES = "SELECT DISTINCT table_digest, table_text FROM v_tables"
+
 
 def traffic_in(store: Store, old: Table, new: Table, period: Period, sample: int) -> Traffic:
     """Ask the engine what both tables say of the stored facts; ``sample`` events are named per change.
@@ -141,7 +143,7 @@ def why_not_replayable(store: Store, *tables: Table) -> str:
 
     Over the columns ``tenant``, ``event_id``, ``table_digest`` and ``classifier_version``.
     """
-    decided = [*_rows(store, "SELECT DISTINCT table_digest, table_text FROM v_tables")]
+    decided = [*_rows(store, _TABLES)]
     judged_alike = [row for row in decided if _same_thresholds(row["table_text"], tables)]
     alike = ", ".join(f"'{row['table_digest']}'" for row in judged_alike)
     # Looking for events without steps reads all evidence, so only where some table needs it.
@@ -155,6 +157,28 @@ def why_not_replayable(store: Store, *tables: Table) -> str:
             '{OTHER_THRESHOLDS}'
         )
     """
+
+
+def other_reasons(store: Store, table: Table) -> frozenset[tuple[str, str]]:
+    """Rows of the tables that decided here, by digest and id, whose reasons are not from where the row of that id has
+    them in ``table``, as far as that takes any from the evidence."""
+    mine = {row.row.id: _reasons(row) for row in table.rows if row.row.reason_from}
+    found = set[tuple[str, str]]()
+    for row in _rows(store, _TABLES):
+        theirs = _reasons_in(row["table_text"], mine)
+        found.update((row["table_digest"], rule) for rule in mine if theirs.get(rule) != mine[rule])
+    return frozenset(found)
+
+
+def _reasons_in(text: str, rules: Collection[str]) -> dict[str, tuple[object, ...]]:
+    try:
+        return {row.row.id: _reasons(row) for row in load(text).rows if row.row.id in rules}
+    except TableError:  # of a version of the program that knew other facts
+        return {}
+
+
+def _reasons(row: CompiledRow) -> tuple[object, ...]:
+    return row.kind, row.row.reason_from, row.row.reason, row.reasons
 
 
 def _same_thresholds(text: str, tables: Sequence[Table]) -> bool:

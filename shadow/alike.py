@@ -12,8 +12,8 @@ from shadow.candidate import OF_KIND, Candidate
 from shadow.scope import Scope, Select
 
 _TEXTS = (
-    "tenant", "agent_id", "workflow", "classifier_version", "pairing", "kind", "rule_id", "reason_code", "legacy_kind",
-    "legacy_label", "verdict", "disagreement", "owner", "harm", "recovery",
+    "tenant", "agent_id", "workflow", "table_digest", "classifier_version", "pairing", "kind", "rule_id", "reason_code",
+    "legacy_kind", "legacy_label", "verdict", "disagreement", "owner", "harm", "recovery",
 )  # fmt: skip
 # Of numbers only whether there are any.
 _FLAGS = {
@@ -27,6 +27,8 @@ _FLAGS = {
 _OF_FACTS = ("facts", "prohibited")
 """What follows from the bits of the facts and the version of the classifier, which are told apart in its place."""
 _SAID = ("actions", "decisions")
+_MOST_CHANGED = 4_000
+"""Sets of facts that a statement names at most: the engine reads no statement of more than 256 KB."""
 _ALIKE = """(
     SELECT {columns}
     FROM {rows} AS run
@@ -54,7 +56,8 @@ class Runs:
         there = {"kind", *self.candidate.needed({"kind"})}
         groups = self.candidate.judged(_alike(self.stored, there, {}, {}), {"kind"}, there)
         sql = f"SELECT groupUniqArray(fact_bits) AS bits FROM {groups} WHERE kind != decided_kind"  # noqa: S608 -- ours
-        return replace(self, changed=frozenset(select(sql, self.scope.parameters)[0]["bits"]))
+        bits = select(sql, self.scope.parameters)[0]["bits"]
+        return self if len(bits) > _MOST_CHANGED else replace(self, changed=frozenset(bits))
 
     @property
     def stored(self) -> str:
@@ -102,10 +105,11 @@ def _alike(
     changed: frozenset[int] | None = None,
 ) -> str:
     """Texts are told apart by the sum of their hashes, since the engine hashes a code once for all runs that have it,
-    and takes long over keys that are texts."""
+    and takes long over keys that are texts. Each hash counts a power of three times: of those, no sum is another's, so
+    that the same names in other places are another sum."""
     texts, flags = _texts(columns), [name for name in _FLAGS if name in columns]
     bits = " + ".join(f"{1 << place} * ({_FLAGS[name]})" for place, name in enumerate(flags))
-    hashes = " + ".join(f"{place} * ifNull(cityHash64(run.{name}), 0)" for place, name in enumerate(texts, 1))
+    hashes = " + ".join(f"{3**place} * ifNull(cityHash64(run.{name}), 0)" for place, name in enumerate(texts))
     said = [name for name in _SAID if name in columns]
     told_apart = {**keys, "flag_bits": f"toUInt64({bits or 0})", "text_hash": f"toUInt64({hashes or 0})"}
     if said:

@@ -8,6 +8,7 @@ from classifier.facts import BY_NAME
 from classifier.sql import condition_sql, exit_sql, facts_sql
 from classifier.table import Table
 from shadow.disagreement import flags_sql, judge_sql
+from shadow.literal import literals
 from shadow.recovery import recovery_sql
 from shadow.scope import Scope, Select
 
@@ -38,19 +39,25 @@ _MADE_OF: Mapping[str, tuple[str, ...]] = {
     "owner": _PAIR,
     "harm": _PAIR,
     "recovery": (*_EXIT, "kind", "recovery", "actions", "decisions", "overrode"),
+    "reversed": (*_EXIT, "reversed"),
 }
-OF_KIND = frozenset({"kind", "ambiguous", "verdict", "disagreement", "owner", "harm", "recovery"})
+OF_KIND = frozenset({"kind", "ambiguous", "verdict", "disagreement", "owner", "harm", "recovery", "reversed"})
 """What a table leaves as it is where the kind of the exit is the same."""
 
 
 class Candidate(NamedTuple):
     """The table, and SQL that says why the stored facts of a run are not those that it would be asked about, as a
-    reason; empty where they are. ``decides`` says that it decides already, ``unproven`` that its proof fails."""
+    reason; empty where they are. ``decides`` says that it decides already, ``unproven`` that its proof fails.
+
+    ``other_reasons`` are rows of the tables that decided, by digest and id, which have their reasons from elsewhere
+    than the row of that id here.
+    """
 
     table: Table
     why_not: str
     decides: bool = False
     unproven: bool = False
+    other_reasons: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def replayable(self) -> str:
@@ -64,7 +71,8 @@ class Candidate(NamedTuple):
 
     def needed(self, columns: Collection[str]) -> set[str]:
         """What :meth:`judged` reads to give ``columns``, of those that it ``may_change``."""
-        return {*_EXIT, *(each for name in columns for each in _MADE_OF[name])}
+        of_reason = {"table_digest"} if self.other_reasons and "reason_code" in columns else set[str]()
+        return {*_EXIT, *of_reason, *(each for name in columns for each in _MADE_OF[name])}
 
     def judged(self, rows: str, columns: Collection[str], there: Collection[str] | None = None) -> str:
         """``rows``, SQL of runs or of runs that are alike, with those of ``columns`` that depend on the table as it
@@ -77,10 +85,12 @@ class Candidate(NamedTuple):
     def _exits(self) -> dict[str, str]:
         said = exit_sql(self.table, "stored.fact_bits")
         missing = "stored.pairing = 'event_missing'"
-        # What comes from the evidence is not among the facts; where the same row decides, the reason is the stored one.
+        # What comes from the evidence is not among the facts; where the same row decided, the reason is the stored one.
+        others = ", ".join(f"({literals(row)})" for row in sorted(self.other_reasons))
+        as_here = f"(stored.table_digest, stored.rule_id) NOT IN ({others})" if others else "1"
         reason = (
             f"multiIf({missing}, '', isNotNull({said.reason_code}), assumeNotNull({said.reason_code}), "
-            f"{said.rule_id} = stored.rule_id, toString(stored.reason_code), {said.rule_id})"
+            f"{said.rule_id} = stored.rule_id AND {as_here}, toString(stored.reason_code), {said.rule_id})"
         )
         return {
             "kind": f"if({missing}, '', {said.kind})",
@@ -111,6 +121,7 @@ def _pairs() -> dict[str, str]:
         "owner": f"if({paired}, {judged.owner}, '')",
         "harm": f"if({paired}, {judged.harm}, '')",
         "recovery": f"if(exits.kind = exits.decided_kind, toString(exits.recovery), {recovery})",
+        "reversed": "exits.reversed AND exits.kind = 'partial'",
     }
 
 

@@ -55,13 +55,15 @@ _CUBE = """
         toUInt16({flags}) AS flags,
         any(owner) AS owner,
         sum(counted) AS runs,
-        sum(packets_of) AS packets,
-        sum(whole_of) AS whole_packets,
-        sum(completeness_of) AS completeness,
+        sumIf(packets_of, {handed_over}) AS packets,
+        sumIf(whole_of, {handed_over}) AS whole_packets,
+        sumIf(completeness_of, {handed_over}) AS completeness,
         groupArray(CAST((fact_bits, heaviest), 'Tuple(bits UInt64, heaviest UInt64)')) AS sorts
     FROM {groups}
     GROUP BY kind, reason_code, legacy_kind, disagreement, harm, recovery, flags
 """
+_HANDED_OVER = "kind = 'human_queue' OR obligations > 0"
+"""Of which runs there is a review packet; under a candidate, of which there still is one."""
 _FLAGS = {
     "reversed": "reversed",
     "accepted": "disagreement != '' AND ({accepted})",
@@ -320,7 +322,8 @@ def _cube(select: Select, runs: Runs, accepted: Standing) -> list[dict[str, Any]
     bits = [each.condition for each in BEHAVIOURS] + [sql.format(accepted=accepted.sql) for sql in _FLAGS.values()]
     flags = " + ".join(f"if({condition}, {1 << place}, 0)" for place, condition in enumerate(bits))
     groups = runs.alike({*_COLUMNS, *accepted.columns}, _VALUES)
-    return [_unpacked(row) for row in select(_CUBE.format(groups=groups, flags=flags), runs.scope.parameters)]
+    sql = _CUBE.format(groups=groups, flags=flags, handed_over=_HANDED_OVER)
+    return [_unpacked(row) for row in select(sql, runs.scope.parameters)]
 
 
 def _unpacked(row: dict[str, Any]) -> dict[str, Any]:
@@ -435,7 +438,8 @@ def _examples(
         return {}
     # Most runs cannot be among the worst, and that takes two numbers to see.
     weighty = _WEIGHTY.format(sorts=[*least], least=[*least.values()], weight=_WEIGHT.replace("run.", ""))
-    rows = runs.each({"kind", "reason_code", "verdict", "disagreement", "harm", *accepted.columns}, weighty)
+    columns = {"kind", "reason_code", "verdict", "disagreement", "harm", "reversed", *accepted.columns}
+    rows = runs.each(columns, weighty)
     sql = _EXAMPLES.format(
         rows=rows, moment=MOMENT, accepted=accepted.sql, reversed=_REVERSED, most=EXAMPLES, harms=list(WORST_FIRST),
         number=len(WORST_FIRST) + 1,

@@ -133,13 +133,19 @@ def _report(session: "Session", scope: "Scope", table: Path | None) -> "Report":
 
 
 def _candidate(store: "Store", chosen: "Chosen") -> "Candidate":
-    from offramp.diffing import why_not_replayable
+    from offramp.diffing import other_reasons, why_not_replayable
     from shadow.candidate import Candidate
     from sinks.comparisons import Comparisons
 
     current = next(iter(Comparisons(store).tables()), ("", ""))[0]
-    digest = chosen.table.ref["digest"]
-    return Candidate(chosen.table, why_not_replayable(store, chosen.table), digest == current, chosen.unproven)
+    table = chosen.table
+    return Candidate(
+        table,
+        why_not_replayable(store, table),
+        decides=table.digest == current,
+        unproven=chosen.unproven,
+        other_reasons=other_reasons(store, table),
+    )
 
 
 def _give(found: "Report", commands: "Commands", output: Format, out: Path | None) -> None:
