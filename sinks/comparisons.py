@@ -23,7 +23,7 @@ VIEWS = ("v_comparison", "v_disagreements", "v_recovery", "v_coverage", "v_readi
 """Views over the table."""
 SLICE_RUNS = 500_000
 """About how many runs are settled at once: most of the time goes into reading every table, whatever the slice; twice as
-many take 1.4 GB instead of 1, and two thirds of the time."""
+many take 1.6 GB instead of 1.1, and two thirds of the time."""
 _HASH_SPACE = 2**64
 _NEVER = -9_000_000_000_000_000_000
 """Before every instant, in microseconds."""
