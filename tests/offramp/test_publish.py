@@ -352,14 +352,18 @@ def test_ctrl_c_says_what_was_published(broker, real, tmp_path):
     assert run_alone("init", "--trial", **real).status == 0
     file = write_lines(tmp_path / "events.jsonl", [{**events()[0], "event_id": f"e-{n}"} for n in range(3_000)])
     command = [sys.executable, "-m", "offramp", "publish", file, "--trial", "--rate", "100"]
+    # A shell that runs the tests in the background has Ctrl-C ignored, and whatever it starts would ignore it too.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(command, cwd=ROOT, env=kit_environment(**real), stderr=subprocess.PIPE, text=True)
+    signal.signal(signal.SIGINT, before)
     while not on_topics(broker, real["OFFRAMP_TOPICS__TRIAL_PREFIX"]):
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    sent = len(on_topics(broker, real["OFFRAMP_TOPICS__TRIAL_PREFIX"]))
-    assert f"{sent:,} published before; what is published again counts once, by its id" in said
+    told = re.search(r"([\d,]+) published before; what is published again counts once, by its id", said)
+    # The one that was just being handed over may be there and is not known to be.
+    assert len(on_topics(broker, real["OFFRAMP_TOPICS__TRIAL_PREFIX"])) - int(told[1].replace(",", "")) in {0, 1}
 
 
 def test_passwords_and_certificates_reach_a_secured_broker_and_are_not_shown(secured_broker, tmp_path):
