@@ -395,7 +395,7 @@ def _name(part: Part) -> str:
 def _sentence(found: Rise) -> str:
     before, now = found.before, found.now
     share = f"{now.rate:.1%} ({now.cases} of {now.exits})"
-    when = "now" if found.since is None else f"since {to_minute(found.since)}"
+    when = "now" if found.since is None else f"since {to_minute(found.since)} UTC"
     if not before.exits:
         begin = f"{share} {when}; nothing to compare with"
     else:

@@ -282,7 +282,8 @@ class Evaluator:
         """What a window says; None if it has too few runs to say anything."""
         rule, limit = ruled.rule, judging.share_limit(ruled.rule, usual)
         if rule.condition is not Condition.SURGE or ruled.reach is None:
-            return _by_runs(judging.of_window(rule, lane.sums, limit, ruled.deviations, firing=firing), rule, lane)
+            since = lane.entries[0][0] if lane.entries else None
+            return judging.of_window(rule, lane.sums, limit, ruled.deviations, firing=firing, since=since)
         if firing:
             return judging.of_surge_going_on(rule, lane.entries, limit, windows.clock)
         return judging.of_surge(rule, lane, limit, Evaluator.odds(windows, ruled, lane, usual))
@@ -413,21 +414,13 @@ def _view(rule: Rule) -> View:
     return View(rule.by, rule.where, rule.unless)
 
 
-def _by_runs(verdict: Verdict | None, rule: Rule, lane: Lane) -> Verdict | None:
-    """The verdict of a share with the runs of its window."""
-    if verdict is None or rule.condition is Condition.COUNT or not lane.entries:
-        return verdict
-    hits, runs = lane.sums.get(str(rule.series), 0), lane.sums.get(str(rule.over), 0)
-    return verdict._replace(evidence=judging.Evidence(hits, runs, lane.entries[0][0]))
-
-
 def _evidence(standing: Standing, rule: Rule) -> str:
     """By which runs it stands, for people."""
     if standing.evidence is None:
         return ""
     hits, runs, minute = standing.evidence
     counted = "runs" if rule.over is None else _COUNTED.get(rule.over, "runs")
-    return f" {hits:,} of {runs:,} {counted} since {to_minute(minute * MINUTE)}{_usual(standing, rule)}."
+    return f" {hits:,} of {runs:,} {counted} since {to_minute(minute * MINUTE)} UTC{_usual(standing, rule)}."
 
 
 def _usual(standing: Standing, rule: Rule) -> str:

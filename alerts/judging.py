@@ -72,8 +72,11 @@ def share_limit(rule: Rule, usual: float | None) -> float:
     return max(rule.threshold, min(usual * factor, 1 - (1 - usual) / factor))
 
 
-def of_window(rule: Rule, window: Sums, limit: float, deviations: float, *, firing: bool) -> Verdict | None:
-    """What a window says; None if it has too few runs to say anything.
+def of_window(  # noqa: PLR0913 -- what a window is judged by, each under its own name
+    rule: Rule, window: Sums, limit: float, deviations: float, *, firing: bool, since: int | None = None
+) -> Verdict | None:
+    """What a window says; None if it has too few runs to say anything. ``since`` is the window's first minute with
+    runs; of a share whose window is known, the runs are said.
 
     A rule that fires goes on while the share itself, not its bound, is beyond the limit, so that it does not flap.
     """
@@ -86,7 +89,8 @@ def of_window(rule: Rule, window: Sums, limit: float, deviations: float, *, firi
         return Verdict(holds=False, value=float(hits), limit=rule.threshold)
     low, high = wilson(hits, runs, 0.0 if firing else deviations)
     below = rule.condition is Condition.SHARE_BELOW
-    return Verdict(high < limit if below else low > limit, hits / runs, limit)
+    evidence = None if since is None else Evidence(hits, runs, since)
+    return Verdict(high < limit if below else low > limit, hits / runs, limit, evidence)
 
 
 class Odds(NamedTuple):

@@ -14,8 +14,8 @@ State = Literal["pending", "firing", "resolved"]
 
 
 def to_minute(micros: int) -> str:
-    """The minute of an instant as people read it, in UTC."""
-    return to_iso(micros)[:16].replace("T", " ") + " UTC"
+    """An instant to the minute as people read it, in UTC."""
+    return to_iso(micros)[:16].replace("T", " ")
 
 
 class Scope(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from alerts.evaluator import Evaluator
 from alerts.judging import MINUTE
-from alerts.model import Alert, Gauge, Rule, Scope
+from alerts.model import Alert, Gauge, Rule, Scope, to_minute
 from alerts.rules import RuleBook
 from alerts.windows import covers
 from offramp.alert_rules import words
@@ -181,7 +181,7 @@ def show(found: Listing) -> None:
     if found.pending:
         page.heading(f"May fire soon: {len(found.pending):,}")
         for alert in found.pending:
-            page.line(f"{alert.rule}: {words(alert.scope)}; since {_when(alert.since)}, {_measured(alert)}")
+            page.line(f"{alert.rule}: {words(alert.scope)}; since {to_minute(alert.since)}, {_measured(alert)}")
     if found.resolved:
         page.heading(f"Resolved lately: {len(found.resolved):,}")
         for each in found.resolved:
@@ -201,7 +201,8 @@ def _judged(found: Listing) -> str:
     if not found.evaluations:
         return "nobody has evaluated alert rules in this store; `offramp run lifecycle --alerts-only` does"
     last = found.evaluations[0]
-    ago = f"{_long(found.now - last.evaluated_at)} ago, at {_when(last.evaluated_at)} UTC, by {last.holder or 'nobody'}"
+    at = to_minute(last.evaluated_at)
+    ago = f"{_long(found.now - last.evaluated_at)} ago, at {at} UTC, by {last.holder or 'nobody'}"
     if found.is_stale:
         return f"last judged {ago}: what fires now is not known; `offramp run lifecycle` judges"
     return f"judged {ago}"
@@ -211,7 +212,7 @@ def _show_alert(page: Page, each: Listed, now: int) -> None:
     alert = each.alert
     page.heading(f"{alert.rule}: {words(alert.scope)}")
     fired_at = alert.since if alert.fired_at is None else alert.fired_at
-    page.line(f"{alert.severity} for {alert.owner}; fires for {_long(now - fired_at)}, since {_when(fired_at)} UTC")
+    page.line(f"{alert.severity} for {alert.owner}; fires for {_long(now - fired_at)}, since {to_minute(fired_at)} UTC")
     page.line(f"{alert.summary} {_measured(alert)}")
     if alert.cause:
         page.line(f"cause: {alert.cause}")
@@ -230,7 +231,7 @@ def _measured(alert: Alert) -> str:
 def _resolved(alert: Alert) -> str:
     if alert.fired_at is None or alert.resolved_at is None:
         return f"{alert.rule}: {words(alert.scope)}"
-    fired = f"fired for {_long(alert.resolved_at - alert.fired_at)} until {_when(alert.resolved_at)} UTC"
+    fired = f"fired for {_long(alert.resolved_at - alert.fired_at)} until {to_minute(alert.resolved_at)} UTC"
     return f"{alert.rule}: {words(alert.scope)}; {fired}"
 
 
@@ -239,7 +240,3 @@ def _long(micros: int) -> str:
     if minutes < 120:
         return counted(minutes, "minute")
     return counted(minutes // 60, "hour") if minutes < 48 * 60 else counted(minutes // 1440, "day")
-
-
-def _when(micros: int) -> str:
-    return to_iso(micros)[:16].replace("T", " ")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from alerts.backtest import Difference, Firing, History, Labels, Replay, Stay, difference, lookback_minutes, replay
 from alerts.judging import MINUTE
-from alerts.model import Count, Rule, Scope, Series
+from alerts.model import Count, Rule, Scope, Series, to_minute
 from alerts.rules import RuleBook
 from offramp import console
 from offramp.errors import ConfigurationError, CouldNotCheckError
@@ -201,7 +201,7 @@ def show(found: Backtest, most: int) -> None:
     page = Page()
     first = found.sides[0]
     length = console.counted((found.end - found.begin) // _DAY_MINUTES, "day")
-    page.line(f"Rules over {length}, from {_when(found.begin * MINUTE)} to {_when(found.end * MINUTE)} UTC", 0)
+    page.line(f"Rules over {length}, from {to_minute(found.begin * MINUTE)} to {to_minute(found.end * MINUTE)} UTC", 0)
     for side in found.sides:
         _show_head(page, side)
     if found.change is None:
@@ -246,7 +246,7 @@ def _show_firings(page: Page, title: str, side: Side, firings: Sequence[Firing],
     columns = [("rule", "code"), ("scope", "left"), ("from", "code"), ("minutes", "right"), ("peak", "right"),
                ("threshold", "right")]  # fmt: skip
     rows = [
-        (each.rule, _short(each.scope), _when(each.fired_at), side.replay.lasted(each), f"{each.peak:.4g}",
+        (each.rule, _short(each.scope), to_minute(each.fired_at), side.replay.lasted(each), f"{each.peak:.4g}",
          f"{each.limit:.4g}")
         for each in reversed(firings[-most:] if most else [])
     ]  # fmt: skip
@@ -290,7 +290,7 @@ def _show_moved(page: Page, moved: Sequence[tuple[Firing, Firing]], most: int) -
         return
     columns = [("rule", "code"), ("scope", "left"), ("before", "code"), ("after", "code"), ("minutes", "right")]
     rows = [
-        (each.rule, _short(each.scope), _when(each.fired_at), _when(other.fired_at),
+        (each.rule, _short(each.scope), to_minute(each.fired_at), to_minute(other.fired_at),
          f"{(other.fired_at - each.fired_at) / MINUTE:+,.0f}")
         for each, other in reversed(moved[-most:] if most else [])
     ]  # fmt: skip
@@ -308,8 +308,3 @@ def _table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequen
 def _short(scope: Scope) -> str:
     """A scope for a narrow column: its values without their names."""
     return " ".join(filter(None, scope)) or "all"
-
-
-def _when(micros: int) -> str:
-    """An instant to the minute."""
-    return to_iso(micros)[:16].replace("T", " ")
