@@ -106,13 +106,13 @@ class Group:
         """Whether it has, as far as ``worker``, a member of it, and the broker can tell. Not before it has joined."""
         others = {partition: end for partition, end in self.ends.items() if partition not in worker.positions}
         own = {partition: end for partition, end in self.ends.items() if partition in worker.positions}
-        if not _reach(worker.positions, own):
+        if _short_of(own, worker.positions):
             return False
         if others:
             self._look()
         # Whoever was given nothing is not told so, but is seen in the group.
         has_joined = worker.is_placed or self._has_spare
-        missing = {partition: end for partition, end in others.items() if self._committed.get(partition, -1) < end}
+        missing = _short_of(others, self._committed)
         if has_joined and missing:
             self._say(missing)
         return has_joined and not missing
@@ -153,8 +153,9 @@ def _said(member: Member) -> str:
     return f"{member.client_id} on {member.host.removeprefix('/')}"
 
 
-def _reach(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:
-    return all(positions.get(partition, -1) >= end for partition, end in ends.items())
+def _short_of(ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Those of the ends that no position has reached."""
+    return {partition: end for partition, end in ends.items() if positions.get(partition, -1) < end}
 
 
 def _subscription(session: Session, planned: Topics) -> Subscription:

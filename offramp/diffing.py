@@ -4,7 +4,7 @@ import json
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -108,8 +108,6 @@ def compare(old: Chosen, new: Chosen, traffic: Traffic | None) -> Diff:
 
 # --- what is stored
 
-_TABLES = "SELECT DISTINCT table_digest, table_text FROM v_tables"
-
 
 def traffic_in(store: Store, old: Table, new: Table, period: Period, sample: int) -> Traffic:
     """Ask the engine what both tables say of the stored facts; ``sample`` events are named per change.
@@ -143,12 +141,12 @@ def why_not_replayable(store: Store, *tables: Table) -> str:
 
     Over the columns ``tenant``, ``event_id``, ``table_digest`` and ``classifier_version``.
     """
-    decided = [*_rows(store, _TABLES)]
-    judged_alike = [row for row in decided if _same_thresholds(row["table_text"], tables)]
-    alike = ", ".join(f"'{row['table_digest']}'" for row in judged_alike)
+    decided = _decided(store)
+    judged_alike = [digest for digest, stored in decided.items() if stored and _same_thresholds(stored, tables)]
+    alike = ", ".join(f"'{digest}'" for digest in judged_alike)
     # Looking for events without steps reads all evidence, so only where some table needs it.
     stepless = "SELECT identity FROM terminal_events FINAL WHERE JSONLength(event, 'steps') = 0"
-    otherwise = "" if judged_alike == decided else f"cityHash64(tenant, event_id) IN ({stepless}), '',"
+    otherwise = "" if judged_alike == [*decided] else f"cityHash64(tenant, event_id) IN ({stepless}), '',"
     return f"""
         multiIf(
             classifier_version != '{CLASSIFIER_VERSION}', '{OTHER_VERSION}',
@@ -164,29 +162,31 @@ def other_reasons(store: Store, table: Table) -> frozenset[tuple[str, str]]:
     them in ``table``, as far as that takes any from the evidence."""
     mine = {row.row.id: _reasons(row) for row in table.rows if row.row.reason_from}
     found = set[tuple[str, str]]()
-    for row in _rows(store, _TABLES):
-        theirs = _reasons_in(row["table_text"], mine)
-        found.update((row["table_digest"], rule) for rule in mine if theirs.get(rule) != mine[rule])
+    for digest, stored in _decided(store).items():
+        theirs = {row.row.id: _reasons(row) for row in stored.rows} if stored else {}
+        found.update((digest, rule) for rule in mine if theirs.get(rule) != mine[rule])
     return frozenset(found)
-
-
-def _reasons_in(text: str, rules: Collection[str]) -> dict[str, tuple[object, ...]]:
-    try:
-        return {row.row.id: _reasons(row) for row in load(text).rows if row.row.id in rules}
-    except TableError:  # of a version of the program that knew other facts
-        return {}
 
 
 def _reasons(row: CompiledRow) -> tuple[object, ...]:
     return row.kind, row.row.reason_from, row.row.reason, row.reasons
 
 
-def _same_thresholds(text: str, tables: Sequence[Table]) -> bool:
-    try:
-        stored = load(text)
-    except TableError:  # of a version of the program that knew other facts
-        return False
+def _same_thresholds(stored: Table, tables: Sequence[Table]) -> bool:
     return not any(threshold_changes(stored, table) for table in tables)
+
+
+def _decided(store: Store) -> dict[str, Table | None]:
+    """The tables that decided here, by digest; None for one of a version of the program that knew other facts."""
+    rows = _rows(store, "SELECT DISTINCT table_digest, table_text FROM v_tables")
+    return {row["table_digest"]: _loaded(row["table_text"]) for row in rows}
+
+
+def _loaded(text: str) -> Table | None:
+    try:
+        return load(text)
+    except TableError:
+        return None
 
 
 def _rows(store: Store, sql: str) -> Iterator[dict[str, Any]]:
